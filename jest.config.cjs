@@ -1,0 +1,21 @@
+/** One project a folder of tests; the engines are started once per run by the global setup of those that need them. */
+const shared = {
+  rootDir: __dirname,
+  testEnvironment: 'node',
+  transform: {
+    '^.+\\.[cm]?[jt]s$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'es2021' }, module: { type: 'commonjs' } }],
+  },
+  transformIgnorePatterns: ['/node_modules/(?!jose/)'],
+  extensionsToTreatAsEsm: [],
+};
+const project = (name, extra = {}) => ({ ...shared, displayName: name, testMatch: [`<rootDir>/test/${name}/**/*.test.ts`], ...extra });
+const engines = {
+  globalSetup: '<rootDir>/test/support/global-setup.mjs',
+  globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
+};
+
+module.exports = {
+  projects: [project('unit'), project('integration', engines), project('workflows', engines), project('e2e')],
+  maxWorkers: 2,
+  testTimeout: 30_000,
+};
