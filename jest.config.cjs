@@ -12,6 +12,7 @@ const project = (name, extra = {}) => ({ ...shared, displayName: name, testMatch
 const engines = {
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
+  setupFiles: ['<rootDir>/test/support/environment.ts'],
 };
 
 module.exports = {

@@ -1,0 +1,113 @@
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { activityInfo } from '@temporalio/activity';
+import { dueCall, isRead, storeCall } from '../api/generations/calls';
+import type { CallAnswer, DueCall } from '../api/generations/calls';
+import { acceptSubmission, storePause } from '../api/generations/pauses';
+import { settleFailed } from '../api/generations/settlement';
+import { outbound } from '../api/core/outbound';
+import { queryOne } from '../api/core/db';
+import { dispatchHttp } from '../api/tools/dispatch';
+import { validateArguments } from '../api/tools/resolve';
+import { startPendingDeliveries } from '../api/webhooks/runs';
+import { firstAttempts } from '../api/webhooks/first-attempts';
+import type {
+  AcceptInput,
+  CallInput,
+  PauseInput,
+  SettleInput,
+  StepInput,
+  StepOutcome,
+} from '../workflows/generations.contract';
+import { rowGone } from './failures';
+import { isRepeated, withHeartbeats } from './heartbeats';
+import { modelSteps } from './model-steps';
+
+const READ_TRIES_MAX = 3;
+
+const endings: Record<SettleInput['code'], string> = {
+  GENERATION_CANCELLED: 'The generation was cancelled.',
+  GENERATION_FAILED: 'The generation failed.',
+};
+
+/** Activities of the model loop. Each is safe to repeat: every write is a no-op on a settled row and on what is stored already. */
+export const generationActivities = () => {
+  const runStep = modelSteps();
+  return {
+    /** Makes the model call that the rows ask for and stores it, or answers what is stored. Settles the run when it is the last. */
+    runModelStep: (input: StepInput): Promise<StepOutcome> => withHeartbeats((attempt) => runStep(input, attempt)),
+
+    /** Makes one call of a step and stores its answer; a failing tool is an answer too. Throws only when a read may be sent again. */
+    async callTool(at: CallInput): Promise<void> {
+      const state = await dueCall(at.generationId, at.step, at.call);
+      if (state.kind === 'gone') throw rowGone();
+      if (state.kind === 'answered') return;
+      await withHeartbeats(async ({ signal }) => {
+        const answer = await answerTo(state.call, at.generationId, signal);
+        await storeCall(at, answer);
+      });
+    },
+
+    /** Records a call that was lost with its worker: it may have been sent, so it is not repeated, and the model decides. */
+    async recordLostCall(at: CallInput): Promise<void> {
+      const error = { name: 'ToolOutcomeUnknown', message: 'outcome unknown' };
+      if (!(await storeCall(at, { result: null, error })) && !(await exists(at.generationId))) throw rowGone();
+    },
+
+    /** Commits a pause. */
+    async recordPause({ generationId, pause }: PauseInput): Promise<void> {
+      if (!(await storePause(generationId, pause))) throw rowGone();
+    },
+
+    /** Confirms the submission that the run took; false when it is gone, and the pause stands. */
+    async acceptToolOutputs({ generationId, pause, submissionId }: AcceptInput): Promise<boolean> {
+      const acceptance = await acceptSubmission(generationId, pause, submissionId);
+      if (acceptance === 'gone') throw rowGone();
+      return acceptance === 'accepted';
+    },
+
+    /** Settles a run that was cancelled, or ends unexpectedly. */
+    async settleGeneration({ generationId, code }: SettleInput): Promise<void> {
+      const deliveryIds = await settleFailed(generationId, code, endings[code]);
+      if (deliveryIds === null) throw rowGone();
+      firstAttempts.offer(deliveryIds);
+      if (isRepeated()) await finishDeliveries(generationId);
+    },
+  };
+};
+
+const exists = async (generationId: string): Promise<boolean> =>
+  (await queryOne('select id from generations where id = $1', [generationId])) !== null;
+
+/** A try before this one may have committed the settlement and died before the first attempts of its deliveries. */
+async function finishDeliveries(generationId: string): Promise<void> {
+  const row = await queryOne<{ project_id: string }>('select project_id from generations where id = $1', [
+    generationId,
+  ]);
+  if (row !== null) await startPendingDeliveries(row.project_id, generationId);
+}
+
+/** @throws a retryable failure for a read whose connection failed and that has tries left; a cancellation when the try is taken back */
+async function answerTo(
+  { tool, args, callId, projectId }: DueCall,
+  generationId: string,
+  signal: AbortSignal,
+): Promise<CallAnswer> {
+  const problem = await validateArguments(tool.parameters, args);
+  if (problem !== null) return { result: null, error: { name: 'InvalidArguments', message: problem } };
+  const outcome = await dispatchHttp({
+    tool,
+    projectId,
+    args,
+    idempotencyKey: `${generationId}:${callId}`,
+    signal,
+    outbound: outbound(),
+  }).catch((error: unknown) => {
+    throw signal.aborted ? new CancelledFailure('CANCELLED') : error;
+  });
+  if (outcome.kind === 'result') return { result: outcome.value, error: null };
+  if (outcome.retryable && isRead(tool) && activityInfo().attempt < READ_TRIES_MAX) {
+    throw ApplicationFailure.create({ type: outcome.error.code, message: outcome.error.code });
+  }
+  const { code: _code, ...error } = outcome.error;
+  return { result: null, error };
+}

@@ -1,0 +1,34 @@
+import { Context, activityInfo, heartbeat } from '@temporalio/activity';
+
+/** This try of an activity. */
+export interface Attempt {
+  signal: AbortSignal;
+  /** Whether the signal fired because another try has this one's place, and not because the work was cancelled. */
+  replaced: () => boolean;
+}
+
+const BEAT_MS = 1_000;
+
+/**
+ * Runs `fn` while telling the engine every second that this try is alive. The signal fires when the engine takes the try
+ * back: cancelled, replaced by another one, or the worker's grace time is over.
+ */
+export async function withHeartbeats<T>(fn: (attempt: Attempt) => Promise<T>): Promise<T> {
+  const context = Context.current();
+  const replaced = (): boolean => {
+    const details = context.cancellationDetails;
+    return details !== undefined && (details.notFound || details.timedOut);
+  };
+  heartbeat();
+  const beat = setInterval(() => {
+    heartbeat();
+  }, BEAT_MS);
+  try {
+    return await fn({ signal: context.cancellationSignal, replaced });
+  } finally {
+    clearInterval(beat);
+  }
+}
+
+/** Whether this is not the engine's first try of the activity. */
+export const isRepeated = (): boolean => activityInfo().attempt > 1;

@@ -1,0 +1,172 @@
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type { LanguageModelV3GenerateResult } from '@ai-sdk/provider';
+import { clock } from '../api/core/clock';
+import { inTransaction } from '../api/core/db';
+import { firstAttempts } from '../api/webhooks/first-attempts';
+import { startPendingDeliveries } from '../api/webhooks/runs';
+import {
+  CALLS_PER_STEP_MAX,
+  CONTENT_BYTES_MAX,
+  PROVIDER_FAILURES_MAX,
+  callsOutcome,
+  failed,
+  nextMove,
+} from '../api/generations/moves';
+import { failure, settle } from '../api/generations/settlement';
+import type { Ending } from '../api/generations/settlement';
+import { countProviderFailure, openStep, storeStep } from '../api/generations/steps';
+import type { RunView } from '../api/generations/steps';
+import { callsOf, modelTools, promptOf, stopReasonOf } from '../api/generations/turn';
+import type { ParsedCall } from '../api/generations/turn';
+import { languageModel } from '../api/providers/adapters';
+import type { ModelAccess } from '../api/providers/adapters';
+import { providerFailureOf } from '../api/providers/failures';
+import { providerAccess } from '../api/providers/service';
+import { validateArguments } from '../api/tools/resolve';
+import type { StepInput, StepOutcome } from '../workflows/generations.contract';
+import { retryIn, rowGone } from './failures';
+import { isRepeated } from './heartbeats';
+import type { Attempt } from './heartbeats';
+import { JoinedCalls } from './joined-calls';
+
+const settled: StepOutcome = { kind: 'settled' };
+
+/** Makes the model step that a run's rows ask for. One instance a process: a retry that lands here joins the call under way. */
+export function modelSteps() {
+  const underWay = new JoinedCalls<StepOutcome>();
+  return async ({ generationId, step }: StepInput, attempt: Attempt): Promise<StepOutcome> => {
+    const view = await openStep(generationId, step, isRepeated());
+    if (view === null) throw rowGone();
+    const move = nextMove(view);
+    switch (move.kind) {
+      case 'settled':
+        if (isRepeated()) await startPendingDeliveries(view.projectId, generationId);
+        return settled;
+      case 'calls':
+        return move.outcome;
+      case 'end':
+        return end(view, move.ending);
+      case 'step':
+        return underWay.run(`${generationId}:${String(move.step)}`, attempt, (abort) =>
+          callModel(view, move.step, abort),
+        );
+    }
+  };
+}
+
+/** Settles a run without a model call. */
+async function end(view: RunView, ending: Ending): Promise<StepOutcome> {
+  const deliveryIds = await inTransaction((tx) => settle(tx, view.generationId, ending));
+  firstAttempts.offer(deliveryIds ?? []);
+  return settled;
+}
+
+async function callModel(view: RunView, step: number, abort: AbortSignal): Promise<StepOutcome> {
+  const access = await providerAccess(view.projectId, view.turn.aiProviderId);
+  if (!access.ok) {
+    return end(view, failure(view, 'AI_PROVIDER_MISCONFIGURED', 'The AI provider of the agent cannot be used.'));
+  }
+  const startedAt = clock.now();
+  let result: LanguageModelV3GenerateResult;
+  try {
+    result = await ask(view, step, access, abort);
+  } catch (error) {
+    if (abort.aborted) throw new CancelledFailure('CANCELLED');
+    return failedCall(view, step, error, access.apiKey);
+  }
+  return store(view, step, result, startedAt);
+}
+
+const ask = async (
+  view: RunView,
+  step: number,
+  access: ModelAccess,
+  abort: AbortSignal,
+): Promise<LanguageModelV3GenerateResult> => {
+  const { turn } = view;
+  const tools = turn.tools.length === 0 ? {} : { tools: modelTools(turn), toolChoice: { type: 'auto' as const } };
+  return languageModel(access, turn.model).doGenerate({
+    prompt: promptOf(turn, view.input, view.steps, view.calls),
+    ...tools,
+    ...(turn.temperature === null ? {} : { temperature: turn.temperature }),
+    headers: { 'Idempotency-Key': `${view.generationId}:${String(step)}` },
+    abortSignal: abort,
+  });
+};
+
+/** @throws a retryable failure while the provider's failures of this step are fewer than allowed */
+async function failedCall(view: RunView, step: number, error: unknown, apiKey: string | null): Promise<StepOutcome> {
+  const { retryable, statusCode, message, retryAfterMs } = providerFailureOf(error, clock.ms());
+  if (retryable && (await countProviderFailure(view, step)) < PROVIDER_FAILURES_MAX) {
+    throw retryAfterMs === null
+      ? ApplicationFailure.create({ type: 'AI_PROVIDER_ERROR', message: 'AI_PROVIDER_ERROR' })
+      : retryIn(retryAfterMs, 'AI_PROVIDER_ERROR');
+  }
+  // A vendor may repeat the key it was given in its refusal.
+  const said = apiKey === null || apiKey === '' ? message : message.replaceAll(apiKey, '[secret]');
+  return end(
+    view,
+    failure(view, 'AI_PROVIDER_ERROR', said, statusCode === null ? {} : { provider_status_code: statusCode }),
+  );
+}
+
+async function store(
+  view: RunView,
+  step: number,
+  result: LanguageModelV3GenerateResult,
+  startedAt: Date,
+): Promise<StepOutcome> {
+  const { turn } = view;
+  const calls = await checked(view, callsOf(turn, result.content));
+  const finishReason = result.finishReason.unified;
+  const ending = endingOf(view, calls, finishReason, JSON.stringify(result.content).length);
+  const stored = await storeStep(view, {
+    step,
+    parts: result.content,
+    finishReason,
+    model: turn.model,
+    aiProviderId: turn.aiProviderId,
+    inputTokens: result.usage.inputTokens.total ?? 0,
+    outputTokens: result.usage.outputTokens.total ?? 0,
+    cachedTokens: result.usage.inputTokens.cacheRead ?? 0,
+    startedAt,
+    calls: ending === null ? calls : [],
+    ending,
+  });
+  if (stored.kind === 'gone') throw rowGone();
+  if (stored.kind === 'late') return afterLate(view);
+  firstAttempts.offer(stored.deliveryIds);
+  return ending === null ? callsOutcome(view, step, calls, view.pause + 1) : settled;
+}
+
+/** Another writer was first: its rows say where the run stands. */
+async function afterLate({ generationId }: RunView): Promise<StepOutcome> {
+  const view = await openStep(generationId, 0, false);
+  if (view === null) throw rowGone();
+  const move = nextMove(view);
+  if (move.kind === 'calls') return move.outcome;
+  if (move.kind === 'settled') return settled;
+  return callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
+}
+
+/** Arguments of client calls are checked before the caller is asked; those of the others where they are made. */
+const checked = (view: RunView, calls: ParsedCall[]): Promise<ParsedCall[]> =>
+  Promise.all(
+    calls.map(async (call) => {
+      const tool = view.turn.tools.find(({ name }) => name === call.toolName);
+      if (call.kind !== 'client' || tool === undefined) return call;
+      // A paid answer is stored whatever happens to the check of it.
+      const problem = await validateArguments(tool.parameters, call.args).catch(
+        () => 'The arguments could not be checked.',
+      );
+      return problem === null ? call : { ...call, error: { name: 'InvalidArguments', message: problem } };
+    }),
+  );
+
+function endingOf(view: RunView, calls: ParsedCall[], finishReason: string, bytes: number): Ending | null {
+  if (calls.length > CALLS_PER_STEP_MAX) {
+    return failed(view, `The model made more than ${String(CALLS_PER_STEP_MAX)} tool calls in one step.`);
+  }
+  if (view.contentBytes + bytes > CONTENT_BYTES_MAX) return failed(view, 'The generation has too much content.');
+  return calls.length === 0 ? { status: 'completed', stopReason: stopReasonOf(finishReason) } : null;
+}

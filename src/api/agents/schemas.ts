@@ -1,0 +1,191 @@
+import { z } from 'zod';
+import { idOf } from '../core/ids';
+import { OffsetQuery, booleanText, offsetPage } from '../core/pages';
+import { KnowledgeConfig } from './knowledge';
+
+const INSTRUCTIONS_CHARACTERS_MAX = 100_000;
+const BINDINGS_MAX = 128;
+const STEPS_MAX = 100;
+const STEPS_DEFAULT = 20;
+/** Versions and counts are 32-bit integers in the database. */
+const INTEGER_MAX = 2_147_483_647;
+
+const UNSERVED = 'is not served by this build';
+
+const onlyNull = (description: string) =>
+  z.null({ error: UNSERVED }).meta({ description: `${description}; ${UNSERVED}` });
+
+/** A list that may be absent or empty, which means nothing here, and holds nothing in this build. */
+const onlyEmpty = (description: string) =>
+  z
+    .array(z.unknown())
+    .max(0, UNSERVED)
+    .nullable()
+    .meta({ description: `${description}; ${UNSERVED}, but null or empty` });
+
+const text = (charactersMax: number) => z.string().max(charactersMax);
+
+const ToolBinding = z
+  .strictObject({
+    tool_id: z.string().meta({ description: 'Tool of this project' }),
+    tool: z.undefined({ error: 'inline tools are not served by this build' }).optional(),
+  })
+  .transform(({ tool_id }) => ({ tool_id }));
+
+/** The fields of a configuration, without defaults; what a create or an update makes of an absent one is said there. */
+const fields = {
+  ai_provider_id: z.string().nullable().meta({ description: 'Provider of this project that runs the model' }),
+  model_route_id: z.string().nullable().meta({ description: 'Model route; this build has none' }),
+  name: text(255).min(1).nullable().meta({ description: 'Label, 1 to 255 characters; not unique', example: 'support' }),
+  instructions: text(INSTRUCTIONS_CHARACTERS_MAX).nullable().meta({ description: 'The only system prompt' }),
+  model: text(255)
+    .min(1)
+    .nullable()
+    .meta({ description: 'The vendor’s model id; null = the provider’s default model' }),
+  tool_bindings: z
+    .array(ToolBinding)
+    .max(BINDINGS_MAX)
+    .nullable()
+    .meta({
+      description: 'Tools the agent has; two of them may not have one name',
+      example: [{ tool_id: 'tool_V1StGXR8Z5jdHi6B' }],
+    }),
+  active_tool_ids: onlyEmpty('The bound tools the model sees'),
+  max_steps: z.int().min(1).max(STEPS_MAX).meta({ description: 'Model calls of one generation, 1 to 100' }),
+  tool_choice: z
+    .literal('auto', { error: `${UNSERVED}, but for auto` })
+    .nullable()
+    .meta({ description: 'The model decides' }),
+  stop_conditions: onlyEmpty('What stops a turn'),
+  step_rules: onlyEmpty('Rules of single steps'),
+  temperature: z
+    .number()
+    .min(0)
+    .max(2)
+    .nullable()
+    .meta({ description: 'Sampling temperature; null = the model’s own' }),
+  max_context_messages: z.int().min(1).max(INTEGER_MAX).nullable().meta({
+    description: 'Newest messages that are sent to the model; null = all',
+  }),
+  output_schema: onlyNull('JSON Schema of the output'),
+  knowledge_config: KnowledgeConfig.nullable().meta({ description: 'Search before every generation' }),
+  guardrail_ids: z
+    .array(z.string())
+    .nullable()
+    .meta({ description: 'Guardrails over tool calls; this build has none' }),
+  boundary_policy: onlyNull('Limits of platform actions'),
+  single_session_per_actor: z.boolean().meta({ description: 'One open session for each actor' }),
+  trace_content_mode: z
+    .literal('full', { error: `${UNSERVED}, but for full` })
+    .nullable()
+    .meta({ description: 'Whether traces keep content; null = as the project does' }),
+  on_approval_expiry: z.enum(['terminate', 'react']).nullable().meta({
+    description: 'What happens to a chain when a held call expires; null = terminate',
+  }),
+  prompt_caching: z
+    .strictObject({ enabled: z.boolean().meta({ description: 'Marks the prefix that does not change' }) })
+    .nullable()
+    .meta({ description: 'Caching of the prompt by providers that do it on request' }),
+};
+
+const versionLabel = text(255).min(1).nullable().optional().meta({
+  description: 'Label of the version that this write archives',
+});
+
+export const AgentCreate = z
+  .strictObject({
+    ...fields,
+    ai_provider_id: fields.ai_provider_id.default(null),
+    model_route_id: fields.model_route_id.default(null),
+    name: fields.name.default(null),
+    instructions: fields.instructions.default(null),
+    model: fields.model.default(null),
+    tool_bindings: fields.tool_bindings.default(null),
+    active_tool_ids: fields.active_tool_ids.default(null),
+    max_steps: fields.max_steps.default(STEPS_DEFAULT),
+    tool_choice: fields.tool_choice.default('auto'),
+    stop_conditions: fields.stop_conditions.default(null),
+    step_rules: fields.step_rules.default(null),
+    temperature: fields.temperature.default(null),
+    max_context_messages: fields.max_context_messages.default(null),
+    output_schema: fields.output_schema.default(null),
+    knowledge_config: fields.knowledge_config.default(null),
+    guardrail_ids: fields.guardrail_ids.default(null),
+    boundary_policy: fields.boundary_policy.default(null),
+    single_session_per_actor: fields.single_session_per_actor.default(false),
+    trace_content_mode: fields.trace_content_mode.default(null),
+    on_approval_expiry: fields.on_approval_expiry.default(null),
+    prompt_caching: fields.prompt_caching.default(null),
+    version_label: versionLabel,
+  })
+  .meta({ id: 'AgentCreate' });
+
+export const AgentUpdate = z
+  .strictObject({
+    ...z.strictObject(fields).partial().shape,
+    version_label: versionLabel,
+    expected_version: z.int().min(1).max(INTEGER_MAX).optional().meta({
+      description: 'Refuse the write unless this is the live version; the same as the header If-Match',
+    }),
+  })
+  .meta({ id: 'AgentUpdate' });
+
+/** A configuration as agents and versions show it: every field, as it stands. */
+export const AgentConfigOut = z
+  .strictObject({
+    ...fields,
+    tool_bindings: z
+      .array(z.strictObject({ tool_id: z.string().meta({ description: 'Tool' }) }))
+      .nullable()
+      .meta({ description: 'Tools the agent has' }),
+  })
+  .meta({ id: 'AgentConfig' });
+
+export const AgentOut = z
+  .strictObject({
+    id: idOf('agent'),
+    project_id: z.string().meta({ description: 'Project of the agent' }),
+    ...AgentConfigOut.shape,
+    version: z.int().meta({ description: 'The live version; starts at 1' }),
+    active_release: z.null().meta({ description: 'Staged rollout; not served by this build' }),
+    created_at: z.iso.datetime().meta({ description: 'When it was made' }),
+    updated_at: z.iso.datetime().meta({ description: 'When its configuration last changed' }),
+  })
+  .meta({ id: 'Agent' });
+
+export const AgentPage = offsetPage(AgentOut).meta({ id: 'AgentPage' });
+
+export const AgentVersionOut = z
+  .strictObject({
+    id: idOf('agentVersion'),
+    agent_id: z.string().meta({ description: 'Agent' }),
+    version: z.int().meta({ description: 'Number of the version' }),
+    config: AgentConfigOut,
+    label: z.string().nullable().meta({ description: 'Label given by the write' }),
+    eval_run_id: z.string().nullable().meta({ description: 'Run that cleared the gate of its promotion' }),
+    created_by: z.string().nullable().meta({ description: 'User who made it' }),
+    created_at: z.iso.datetime().meta({ description: 'When it was made' }),
+  })
+  .meta({ id: 'AgentVersion' });
+
+export const AgentVersionPage = offsetPage(AgentVersionOut).meta({ id: 'AgentVersionPage' });
+
+export const AgentParams = z.strictObject({ agent_id: idOf('agent') });
+
+export const AgentVersionParams = z.strictObject({
+  agent_id: idOf('agent'),
+  version: z
+    .string()
+    .refine((given) => /^0*[1-9]\d*$/.test(given), 'must be a positive integer')
+    .transform(Number)
+    .meta({ description: 'Number of the version', example: '1' }),
+});
+
+export const AgentListQuery = OffsetQuery;
+
+export const AgentDeleteQuery = z.strictObject({
+  force: booleanText(false).meta({ description: `Delete with everything that hangs on it; true ${UNSERVED}` }),
+});
+
+/** A configuration, as it is archived: the fields of the API under their names there. */
+export type AgentConfig = z.output<typeof AgentConfigOut>;

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+
+const seconds = (fallback: number, least = 0): z.ZodDefault<z.ZodCoercedNumber> =>
+  z.coerce.number().min(least).default(fallback);
+const count = (fallback: number, least = 1): z.ZodDefault<z.ZodCoercedNumber> =>
+  z.coerce.number().int().min(least).default(fallback);
+const flag = (fallback: boolean): z.ZodType<boolean, string | undefined> =>
+  z
+    .enum(['true', 'false'])
+    .optional()
+    .transform((text) => (text === undefined ? fallback : text === 'true'));
+const list = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((entry) => entry.trim())
+      .filter((entry) => entry !== ''),
+  );
+const key = z.string().regex(/^[0-9a-fA-F]{64}$/, 'must be 32 bytes in hex');
+
+const Settings = z.object({
+  HOST: z.string().default('0.0.0.0'),
+  PORT: z.coerce.number().int().min(0).max(65_535).default(3000),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  DATA_DIR: z.string().min(1).default('.data'),
+  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
+  DATABASE_POOL_MAX: count(20),
+  TEMPORAL_ADDRESS: z.string().min(1),
+  TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
+  TEMPORAL_UI_URL: z.string().optional(),
+  PUBLIC_BASE_URL: z.url({ protocol: /^https?$/ }),
+  JWT_SECRET: z.string().refine((text) => Buffer.byteLength(text) >= 32, 'must have at least 32 bytes'),
+  JWT_SECRETS_PREVIOUS: list,
+  SECRETS_ENCRYPTION_KEY: key,
+  SECRETS_DECRYPTION_KEYS: list.refine(
+    (entries) => entries.every((entry) => /^[0-9a-f]{8}:[0-9a-fA-F]{64}$/.test(entry)),
+    'must be a comma list of keyid:hex',
+  ),
+  ACCESS_TOKEN_TTL_SECONDS: seconds(900, 1),
+  SESSION_TTL_DAYS: count(30),
+  AUTH_CODE_TTL_SECONDS: seconds(600, 1),
+  AUTH_CODE_PER_MINUTE: count(1),
+  AUTH_CODE_PER_DAY: count(10),
+  AUTH_CODE_MAX_GUESSES: count(5),
+  SMTP_URL: z.string().optional(),
+  MAIL_FROM: z.string().optional(),
+  ADMIN_EMAILS: list.transform((entries) => entries.map((entry) => entry.toLowerCase())),
+  GENERATION_WAIT_MAX_SECONDS: seconds(600, 0.05),
+  WEBHOOK_BACKOFF_BASE_SECONDS: seconds(20, 0.01),
+  WEBHOOK_TIMEOUT_SECONDS: seconds(10, 0.05),
+  WEBHOOK_ALLOW_HTTP: flag(false),
+  DELIVERY_FIRST_ATTEMPT: z.enum(['inline', 'engine']).default('inline'),
+  DELIVERY_RETENTION_DAYS: count(30),
+  TOOL_EGRESS_ALLOWED_HOSTS: z.string().default(''),
+  EGRESS_DENIED_CIDRS: z.string().default(''),
+  DRAIN_SECONDS: seconds(330),
+  SWEEP_INTERVAL_SECONDS: seconds(60, 1),
+  CALL_HEARTBEAT_SECONDS: seconds(30, 3),
+  CALL_SLOTS: count(500),
+  DELIVERY_SLOTS: count(200),
+});
+
+export type Config = z.output<typeof Settings> & {
+  /** Started by `npm start`, the demo or tests: the development mailbox exists, mails need no SMTP server. */
+  localMode: boolean;
+};
+
+/** A setting that is missing or wrong; its message names every one of them. */
+export class ConfigError extends Error {}
+
+/**
+ * Reads the settings from an environment.
+ * @throws ConfigError naming each missing or bad setting.
+ */
+export function parseConfig(environment: Record<string, string | undefined>, localMode: boolean): Config {
+  // A variable that is set to nothing counts as not set, except where nothing is a value of its own (lists).
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const parsed = Settings.safeParse(given);
+  const problems = parsed.success
+    ? []
+    : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  if (parsed.success && !localMode) {
+    if (parsed.data.SMTP_URL === undefined) problems.push('SMTP_URL: required outside local mode');
+    if (parsed.data.MAIL_FROM === undefined) problems.push('MAIL_FROM: required with SMTP_URL');
+  }
+  if (!parsed.success || problems.length > 0) throw new ConfigError(`Bad settings:\n  ${problems.join('\n  ')}`);
+  return { ...parsed.data, localMode };
+}
+
+let current: Config | undefined;
+
+/** The settings of this process, parsed at the first call. @throws ConfigError */
+export function config(): Config {
+  current ??= parseConfig(process.env, process.argv.includes('--local') || process.env.NODE_ENV === 'test');
+  return current;
+}

@@ -1,0 +1,202 @@
+import type { Express, NextFunction, Request, Response } from 'express';
+import type { z } from 'zod';
+import { BODY_BYTES_MAX, readBody } from './body';
+import { clock } from './clock';
+import { config } from './config';
+import { isDatabaseDown } from './db';
+import { ApiError, errorBody, notFound, unavailable } from './errors';
+import type { InputProblem } from './errors';
+import { errorFacts, log } from './log';
+import { newRequestId } from './request-id';
+import type { Admission, Answer, Route } from './route';
+
+/** Resolves the credential and the project of a request. @throws unauthorized, not_found, access_denied */
+export type Gate = (
+  route: Route,
+  authorization: string | undefined,
+  projectId: string | undefined,
+) => Promise<Admission>;
+
+/** Mounts every route, then the answers for methods and paths that do not exist, then the one error handler. */
+export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
+  app.use(announce);
+  for (const route of inOrderOfMatching(routes)) app[route.method](route.path, serve(route, gate));
+  const methods = new Map<string, Set<string>>();
+  for (const { path, method } of routes) methods.set(path, (methods.get(path) ?? new Set()).add(method.toUpperCase()));
+  for (const [path, allowed] of methods) {
+    app.all(path, () => {
+      throw new ApiError('method_not_allowed', 'The path has no such method.', {
+        headers: { Allow: [...allowed].join(', ') },
+      });
+    });
+  }
+  app.use(() => {
+    throw notFound();
+  });
+  app.use(answerError);
+}
+
+/** A literal segment is matched before a parameter. */
+const inOrderOfMatching = (routes: Route[]): Route[] =>
+  [...routes].sort((a, b) => weight(a.path).localeCompare(weight(b.path)));
+
+const weight = (path: string): string =>
+  path
+    .split('/')
+    .map((segment) => (/^:[a-z_]+$/.test(segment) ? '2' : segment.startsWith(':') ? '1' : `0${segment}`))
+    .join('/');
+
+/** Gives every response its request id, and writes one log line when it is sent: template and ids, never the URL. */
+function announce(req: Request, res: Response, next: NextFunction): void {
+  const startedMs = clock.ms();
+  const requestId = newRequestId(req.headers['x-request-id']);
+  res.locals.requestId = requestId;
+  res.setHeader('X-Request-Id', requestId);
+  res.on('finish', () => {
+    const route = res.locals.route as Route | undefined;
+    if (route?.quiet === true) return;
+    log.info({
+      msg: 'request',
+      request_id: requestId,
+      method: req.method,
+      route: route?.path ?? null,
+      status: res.statusCode,
+      ms: clock.ms() - startedMs,
+      ...(res.locals.ids as Record<string, string> | undefined),
+    });
+  });
+  next();
+}
+
+function serve(route: Route, gate: Gate) {
+  return async (req: Request, res: Response): Promise<void> => {
+    res.locals.route = route;
+    const { project_id: projectId, ...rest } = req.params as Record<string, string>;
+    const admission = await gate(route, req.headers.authorization, projectId);
+    res.locals.ids = {
+      ...(projectId === undefined ? {} : { project_id: projectId }),
+      principal_id: admission.caller?.credentialId,
+    };
+    const raw =
+      route.body === undefined
+        ? await noBody(req, res)
+        : await readBody(req, res, route.bodyBytesMax ?? BODY_BYTES_MAX);
+    const query = parseInput(route.query, req.query, 'bad_request', 'query.');
+    const body = parseInput(route.body, raw, route.inputCode, '');
+    const params = parseParams(route.params, rest);
+    const answer = await route.handle({
+      caller: admission.caller,
+      project: admission.project,
+      params,
+      query,
+      body,
+      requestId: res.locals.requestId as string,
+      header: (name) => req.get(name),
+    });
+    send(route, res, answer);
+  };
+}
+
+/** A route without a body takes an empty one or `{}`; anything else would be accepted and ignored. */
+async function noBody(req: Request, res: Response): Promise<undefined> {
+  const body = await readBody(req, res, BODY_BYTES_MAX);
+  const names = typeof body === 'object' && body !== null ? Object.keys(body) : [''];
+  if (names.length > 0) {
+    throw new ApiError('bad_request', 'This route takes no body.', {
+      details: names.map((path) => ({ path, message: 'is not a known property' })),
+    });
+  }
+  return undefined;
+}
+
+function parseParams(schema: z.ZodType | undefined, given: Record<string, string>): unknown {
+  if (schema === undefined) return {};
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const own = parsed.error.issues.find((issue) => issue.code === 'custom');
+  if (own !== undefined) {
+    throw new ApiError('bad_request', own.message, { details: [{ path: own.path.join('.'), message: own.message }] });
+  }
+  throw notFound();
+}
+
+function parseInput(
+  schema: z.ZodType | undefined,
+  given: unknown,
+  code: 'bad_request' | 'VALIDATION_FAILED',
+  prefix: string,
+): unknown {
+  if (schema === undefined) {
+    const names = given === undefined ? [] : Object.keys(given as object);
+    if (names.length === 0) return {};
+    throw refusal(
+      code,
+      names.map((name) => ({ path: prefix + name, message: 'is not a known property' })),
+    );
+  }
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw refusal(code, problemsOf(parsed.error, prefix));
+}
+
+function refusal(code: 'bad_request' | 'VALIDATION_FAILED', details: InputProblem[]): ApiError {
+  const first = details[0];
+  const where = first === undefined || first.path === '' ? 'The input' : first.path;
+  return new ApiError(code, `${where} ${first?.message ?? 'is not valid'}.`, { details });
+}
+
+/** The problems zod found, each with the path of the field; unknown properties are named one by one. */
+export function problemsOf(error: z.ZodError, prefix: string): InputProblem[] {
+  const problems = error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => ({ path: prefix + [...issue.path, key].join('.'), message: 'is not a known property' }))
+      : [{ path: prefix + issue.path.join('.'), message: sentence(issue.message) }],
+  );
+  return problems.slice(0, 50);
+}
+
+const sentence = (message: string): string => message.charAt(0).toLowerCase() + message.slice(1).replace(/\.$/, '');
+
+function send(route: Route, res: Response, answer: Answer): void {
+  const schema = route.answers[answer.status];
+  if (config().localMode) checkAnswer(route, answer, schema);
+  for (const [name, value] of Object.entries(answer.headers ?? {})) res.setHeader(name, value);
+  if (answer.body === undefined) res.status(answer.status).end();
+  else res.status(answer.status).json(answer.body);
+}
+
+/** In development and tests every answer is held against the schema that the contract document shows. */
+function checkAnswer(route: Route, answer: Answer, schema: z.ZodType | null | undefined): void {
+  if (schema === undefined) throw new Error(`${route.id} answered ${String(answer.status)}, which it does not declare`);
+  if (schema === null) {
+    if (answer.body !== undefined) throw new Error(`${route.id} answered a body where it declares none`);
+    return;
+  }
+  const parsed = schema.safeParse(answer.body);
+  if (!parsed.success)
+    throw new Error(`${route.id} answered what its schema refuses: ${JSON.stringify(problemsOf(parsed.error, ''))}`);
+}
+
+/** The one place where a thrown error becomes the error envelope. */
+function answerError(error: unknown, _req: Request, res: Response, next: NextFunction): void {
+  if (res.headersSent) {
+    next(error);
+    return;
+  }
+  const refused = asApiError(error, res.locals.requestId as string);
+  for (const [name, value] of Object.entries(refused.extra.headers ?? {})) res.setHeader(name, value);
+  res.status(refused.status).json(errorBody(refused));
+}
+
+function asApiError(error: unknown, requestId: string): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof URIError || (error as { status?: unknown }).status === 400) {
+    return new ApiError('bad_request', 'The request is malformed.');
+  }
+  if (isDatabaseDown(error)) {
+    log.warn({ msg: 'database unreachable', request_id: requestId, ...errorFacts(error) });
+    return unavailable();
+  }
+  log.error({ msg: 'unforeseen error', request_id: requestId, ...errorFacts(error) });
+  return new ApiError('internal_error', 'Something went wrong on our side.', { details: { request_id: requestId } });
+}

@@ -1,0 +1,98 @@
+import type { z } from 'zod';
+import type { Caller, Needs, Role } from './access';
+import type { ErrorCode } from './errors';
+
+/** The project in which a request acts, as the gate found it together with the caller's membership. */
+export interface ProjectAccess {
+  id: string;
+  ownerUserId: string;
+  role: Role;
+  status: 'active' | 'archived';
+  pausedAt: Date | null;
+  pauseReason: string | null;
+}
+
+/** What the gate makes of a credential for a route. */
+export interface Admission {
+  caller: Caller | null;
+  project: ProjectAccess | null;
+}
+
+export interface Answer {
+  status: number;
+  /** Absent for an answer without a body. */
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+type CallerOf<N extends Needs> = N extends { kind: 'none' } ? null : Caller;
+type ProjectOf<N extends Needs> = N extends { kind: 'project' } ? ProjectAccess : null;
+type ParsedOf<S> = S extends z.ZodType ? z.output<S> : Record<string, never>;
+
+/** What a handler gets: parsed and typed input, who asks and where. */
+export interface RouteInput<N extends Needs, P, Q, B> {
+  caller: CallerOf<N>;
+  project: ProjectOf<N>;
+  params: ParsedOf<P>;
+  query: ParsedOf<Q>;
+  body: ParsedOf<B>;
+  requestId: string;
+  /** A request header, or undefined. */
+  header: (name: string) => string | undefined;
+}
+
+interface RouteDefinition<N extends Needs, P, Q, B> {
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete';
+  /** Express syntax; `:project_id` is resolved by the gate; a literal colon is escaped. */
+  path: string;
+  /** Operation id, unique. */
+  id: string;
+  summary: string;
+  needs: N;
+  /** The operation's one name for audit, boundary policies and MCP, e.g. `agents:UpdateAgent`. */
+  action: string;
+  /** The code of an input refusal: platform areas `bad_request`, run-time resource areas `VALIDATION_FAILED`. */
+  inputCode: 'bad_request' | 'VALIDATION_FAILED';
+  /** Path parameters but `project_id`; one that does not parse is 404. */
+  params?: P;
+  query?: Q;
+  body?: B;
+  bodyBytesMax?: number;
+  /** Schema of the body of each success status; null = no body. */
+  answers: Record<number, z.ZodType | null>;
+  /** Codes beside those every route shares. */
+  fails?: ErrorCode[];
+  /** Exempt from logs of one line a request. */
+  quiet?: boolean;
+  handle: (input: RouteInput<N, P, Q, B>) => Promise<Answer> | Answer;
+}
+
+/** Input of a route whose schemas are not known here. */
+export interface AnyInput {
+  caller: Caller | null;
+  project: ProjectAccess | null;
+  params: unknown;
+  query: unknown;
+  body: unknown;
+  requestId: string;
+  header: (name: string) => string | undefined;
+}
+
+/** A route of any input type, as the application mounts it and the contract document lists it. */
+export type Route = Omit<
+  RouteDefinition<Needs, z.ZodType | undefined, z.ZodType | undefined, z.ZodType | undefined>,
+  'handle'
+> & {
+  handle: (input: AnyInput) => Promise<Answer> | Answer;
+};
+
+/** Declares one endpoint: mounted on Express, and listed into the OpenAPI document, from the same schemas. */
+export function route<
+  const N extends Needs,
+  P extends z.ZodType | undefined = undefined,
+  Q extends z.ZodType | undefined = undefined,
+  B extends z.ZodType | undefined = undefined,
+>(definition: RouteDefinition<N, P, Q, B>): Route {
+  // The handler's input type is narrower than the common one; `mount` gives it exactly what its own schemas parsed.
+  return definition as unknown as Route;
+}

@@ -1,0 +1,237 @@
+import {
+  Client,
+  Connection,
+  WithStartWorkflowOperation,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+  isGrpcServiceError,
+} from '@temporalio/client';
+import type { WorkflowStartOptions } from '@temporalio/client';
+import { ApplicationFailure, SearchAttributeType, defineSearchAttributeKey } from '@temporalio/common';
+import type { SearchAttributePair } from '@temporalio/common';
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { config } from './config';
+import { ApiError, catalog, unavailable } from './errors';
+import type { ErrorCode } from './errors';
+
+export const queues = { platform: 'platform', calls: 'calls', deliveries: 'deliveries' } as const;
+
+/** The four attributes by which an operator finds a run; stored in the clear, so ids and kinds only. */
+export const searchAttributeKeys = {
+  projectId: defineSearchAttributeKey('ProjectId', SearchAttributeType.KEYWORD),
+  resourceType: defineSearchAttributeKey('ResourceType', SearchAttributeType.KEYWORD),
+  resourceId: defineSearchAttributeKey('ResourceId', SearchAttributeType.KEYWORD),
+  agentId: defineSearchAttributeKey('AgentId', SearchAttributeType.KEYWORD),
+} as const;
+
+/** How a run is labelled in the engine. */
+export interface RunLabels {
+  resourceType: string;
+  resourceId: string;
+  projectId?: string;
+  agentId?: string;
+}
+
+/** Why a run was started and by whom: ids only. */
+export interface RunMemo {
+  requestId?: string | undefined;
+  principalId?: string | null;
+  trigger: string;
+}
+
+export interface RunInput {
+  /** The workflow's exported name. */
+  type: string;
+  /** The id of the resource that it moves, or `<verb>/<id>`. */
+  id: string;
+  args: unknown[];
+  labels: RunLabels;
+  memo: RunMemo;
+  /** Repeating runs and repairs may use the id of a run that is closed. */
+  mayRepeat?: boolean;
+  startDelayMs?: number;
+}
+
+/** Shared by server and worker: the engine's address, TLS and namespace, by the SDK's own variables. */
+export function engineConnection(): { options: { address: string; tls?: object | boolean | null }; namespace: string } {
+  const { connectionOptions, namespace } = loadClientConnectConfig();
+  return {
+    options: { ...connectionOptions, address: config().TEMPORAL_ADDRESS },
+    namespace: namespace ?? config().TEMPORAL_NAMESPACE,
+  };
+}
+
+let connection: Connection | undefined;
+let shared: Client | undefined;
+
+/** The engine's client of this process; connects at the first call that needs it. */
+export function engine(): Client {
+  if (shared === undefined) {
+    const { options, namespace } = engineConnection();
+    connection = Connection.lazy({ ...options, connectTimeout: 5_000 });
+    shared = new Client({ connection, namespace });
+  }
+  return shared;
+}
+
+/** Ends the connection to the engine. */
+export async function closeEngine(): Promise<void> {
+  const open = connection;
+  connection = undefined;
+  shared = undefined;
+  await open?.close();
+}
+
+/** The attributes of a run, as the engine's client takes them. */
+export function searchAttributesOf(labels: RunLabels): SearchAttributePair[] {
+  const pairs: SearchAttributePair[] = [
+    { key: searchAttributeKeys.resourceType, value: labels.resourceType },
+    { key: searchAttributeKeys.resourceId, value: labels.resourceId },
+  ];
+  if (labels.projectId !== undefined) pairs.push({ key: searchAttributeKeys.projectId, value: labels.projectId });
+  if (labels.agentId !== undefined) pairs.push({ key: searchAttributeKeys.agentId, value: labels.agentId });
+  return pairs;
+}
+
+function startOptions(run: RunInput): WorkflowStartOptions & { taskQueue: string; workflowId: string } {
+  return {
+    taskQueue: queues.platform,
+    workflowId: run.id,
+    args: run.args,
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: run.mayRepeat === true ? 'ALLOW_DUPLICATE' : 'REJECT_DUPLICATE',
+    typedSearchAttributes: searchAttributesOf(run.labels),
+    memo: Object.fromEntries(Object.entries(run.memo).filter(([, value]) => value !== undefined && value !== null)),
+    staticSummary: `${run.labels.resourceType} ${run.labels.resourceId}`,
+    ...(run.startDelayMs === undefined ? {} : { startDelay: run.startDelayMs }),
+  };
+}
+
+/** gRPC's number for it: more updates are under way on the run than the engine takes. */
+const RESOURCE_EXHAUSTED = 8;
+
+const START_TIMEOUT_MS = 5_000;
+
+/** `started` is also the answer for a run that is open already; `closed` = the id was used by a run that has ended. */
+export type StartOutcome = 'started' | 'closed';
+
+/**
+ * Starts a run whose row is committed. Safe to repeat: a second start of an open run changes nothing.
+ * @throws whatever kept the engine from answering; the row is accepted all the same, and the sweep starts it
+ */
+export async function startRun(run: RunInput): Promise<StartOutcome> {
+  const client = engine();
+  try {
+    await client.withDeadline(Date.now() + START_TIMEOUT_MS, () => client.workflow.start(run.type, startOptions(run)));
+    return 'started';
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return 'closed';
+    throw error;
+  }
+}
+
+/** What became of an update: answered, or why not. */
+export type UpdateOutcome = 'answered' | 'no-run' | 'timeout';
+
+/**
+ * Starts a run and waits for an update of it in one call; the update answers when the run rests.
+ * `no-run` = the run has ended already; `timeout` = the wait was cut, and the run goes on.
+ * @throws ApiError of the code with which the workflow refused, or what kept the engine from answering
+ */
+export async function updateWithStart(
+  run: RunInput,
+  update: string,
+  args: unknown[],
+  timeoutMs: number,
+): Promise<UpdateOutcome> {
+  const client = engine();
+  const startWorkflowOperation = new WithStartWorkflowOperation(run.type, {
+    ...startOptions(run),
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+  startWorkflowOperation.workflowHandle().catch(() => undefined); // The same error also rejects the update.
+  return outcomeOf(timeoutMs, (signal) =>
+    client.withAbortSignal(signal, () =>
+      client.workflow.executeUpdateWithStart(update, { args, startWorkflowOperation }),
+    ),
+  );
+}
+
+/**
+ * Sends an update to an open run and waits for its answer.
+ * @throws ApiError of the code with which the workflow refused, or what kept the engine from answering
+ */
+export async function updateRun(
+  id: string,
+  update: { name: string; args: [unknown, ...unknown[]]; updateId?: string },
+  timeoutMs: number,
+): Promise<UpdateOutcome> {
+  const client = engine();
+  const { name, ...options } = update;
+  return outcomeOf(timeoutMs, (signal) =>
+    client.withAbortSignal(signal, () =>
+      client.workflow.getHandle(id).executeUpdate<unknown, [unknown, ...unknown[]]>(name, options),
+    ),
+  );
+}
+
+async function outcomeOf(timeoutMs: number, call: (signal: AbortSignal) => Promise<unknown>): Promise<UpdateOutcome> {
+  const cut = AbortSignal.timeout(timeoutMs);
+  try {
+    await call(cut);
+    return 'answered';
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError || error instanceof WorkflowExecutionAlreadyStartedError)
+      return 'no-run';
+    if (error instanceof WorkflowUpdateFailedError) return refusedOrEnded(error);
+    if (cut.aborted) return 'timeout';
+    if (isGrpcServiceError(error) && Number(error.code) === RESOURCE_EXHAUSTED) throw unavailable();
+    throw error;
+  }
+}
+
+/** An update fails by the workflow's refusal, or because the run ended before it was answered. */
+function refusedOrEnded(error: WorkflowUpdateFailedError): UpdateOutcome {
+  const { cause } = error;
+  if (cause instanceof ApplicationFailure && cause.type != null && cause.type in catalog) {
+    throw new ApiError(cause.type as ErrorCode, cause.type);
+  }
+  return 'no-run';
+}
+
+/** Sends a signal; false when there is no such open run. */
+export async function signalRun(id: string, signal: string, args: unknown[] = []): Promise<boolean> {
+  try {
+    await engine()
+      .workflow.getHandle(id)
+      .signal(signal, ...args);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}
+
+/** Asks a run to cancel itself; false when there is no such open run. */
+export async function cancelRun(id: string): Promise<boolean> {
+  try {
+    await engine().workflow.getHandle(id).cancel();
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}
+
+/** Waits until a run has ended, however it ended; false when it has not within `timeoutMs`. */
+export async function runEnded(id: string, timeoutMs: number): Promise<boolean> {
+  const client = engine();
+  const cut = AbortSignal.timeout(timeoutMs);
+  try {
+    await client.withAbortSignal(cut, () => client.workflow.getHandle(id).result());
+    return true;
+  } catch {
+    return !cut.aborted;
+  }
+}

@@ -1,0 +1,83 @@
+import { clock } from '../core/clock';
+import { queryOne } from '../core/db';
+import type { ToolSnapshot } from '../tools/resolve';
+import type { CallError, ParsedCall } from './turn';
+
+/** A tool that the service calls. */
+export type HttpToolSnapshot = ToolSnapshot & { execute: NonNullable<ToolSnapshot['execute']> };
+
+/** A call that the service makes itself, with what it needs. */
+export interface DueCall {
+  projectId: string;
+  callId: string;
+  args: Record<string, unknown>;
+  tool: HttpToolSnapshot;
+}
+
+/** `answered` covers a run that is settled: there is nothing left to do either way. */
+export type DueCallState = { kind: 'due'; call: DueCall } | { kind: 'answered' } | { kind: 'gone' };
+
+/** Reads one call of a step with the tool as the turn resolved it. */
+export async function dueCall(generationId: string, step: number, call: number): Promise<DueCallState> {
+  const row = await queryOne<{
+    project_id: string;
+    status: string;
+    call_id: string | null;
+    tool_id: string | null;
+    args: Record<string, unknown>;
+    answered: boolean;
+    tools: ToolSnapshot[];
+  }>(
+    `select g.project_id, g.status, k.call_id, k.tool_id, k.args, k.answered_at is not null as answered, c.turn -> 'tools' as tools
+     from generations g join generation_contents c on c.generation_id = g.id
+     left join generation_calls k on k.generation_id = g.id and k.step = $2 and k.call = $3
+     where g.id = $1`,
+    [generationId, step, call],
+  );
+  if (row === null) return { kind: 'gone' };
+  const tool = row.tools.find(({ id }) => id === row.tool_id);
+  if (row.answered || row.status !== 'in_progress' || row.call_id === null || tool?.execute == null)
+    return { kind: 'answered' };
+  return {
+    kind: 'due',
+    call: { projectId: row.project_id, callId: row.call_id, args: row.args, tool: { ...tool, execute: tool.execute } },
+  };
+}
+
+/** What a call gave: a result, or why it failed. */
+export type CallAnswer = { result: unknown; error: null } | { result: null; error: CallError };
+
+/**
+ * Records the answer of a call: a no-op unless the run is unsettled and the call unanswered, so the first writer wins.
+ * False when nothing was changed. Safe to repeat.
+ */
+export async function storeCall(
+  at: { generationId: string; step: number; call: number },
+  answer: CallAnswer,
+): Promise<boolean> {
+  const result = answer.error === null ? JSON.stringify(answer.result ?? null) : null;
+  const error = answer.error === null ? null : JSON.stringify(answer.error);
+  const row = await queryOne(
+    `with open as (select id from generations where id = $1 and status in ('in_progress', 'requires_action') for update),
+     done as (update generation_calls k set result = $4, error = $5, answered_at = $6 from open
+       where k.generation_id = open.id and k.step = $2 and k.call = $3 and k.answered_at is null returning k.call)
+     update generations g set content_bytes = g.content_bytes + $7, last_activity_at = $6, updated_at = $6
+       from done where g.id = $1 returning g.id`,
+    [at.generationId, at.step, at.call, result, error, clock.now(), Buffer.byteLength(result ?? error ?? '')],
+  );
+  return row !== null;
+}
+
+/** Reads and HEAD may be sent again on connection failure. */
+export const isRead = ({ method }: ToolSnapshot): boolean => method === 'GET' || method === 'HEAD';
+
+/** Calls of an answer that the service has to make, as the workflow needs them. */
+export const serverCallsOf = (
+  calls: Pick<ParsedCall, 'call' | 'toolName' | 'kind' | 'error'>[],
+  tools: ToolSnapshot[],
+) =>
+  calls.flatMap(({ call, toolName, kind, error }) => {
+    const tool = tools.find(({ name }) => name === toolName);
+    if (kind !== 'http' || error !== null || tool === undefined || tool.timeoutMs === null) return [];
+    return [{ call, timeoutMs: tool.timeoutMs, read: isRead(tool) }];
+  });

@@ -1,0 +1,109 @@
+import { DataTypes, Model } from 'sequelize';
+import type { CreationOptional, InferAttributes, InferCreationAttributes, NonAttribute } from 'sequelize';
+import { db } from '../core/db';
+
+export const generationStatuses = ['in_progress', 'requires_action', 'completed', 'failed'] as const;
+export type GenerationStatus = (typeof generationStatuses)[number];
+
+/** Why a run failed, as its record shows it. */
+export interface GenerationError {
+  code: string;
+  message: string;
+  meta?: Record<string, unknown>;
+}
+
+export class Generation extends Model<InferAttributes<Generation>, InferCreationAttributes<Generation>> {
+  declare id: string;
+  declare projectId: string;
+  declare agentId: string;
+  /** The version that serves the run, fixed when it was accepted. */
+  declare agentVersion: number;
+  declare traceId: string;
+  declare status: GenerationStatus;
+  declare stopReason: CreationOptional<string | null>;
+  declare error: CreationOptional<GenerationError | null>;
+  /** Number of the last pause; 0 = never paused. */
+  declare pause: CreationOptional<number>;
+  declare stepCount: CreationOptional<number>;
+  /** Bytes of messages, answers and results so far; a run has a limit of them. */
+  declare contentBytes: CreationOptional<number>;
+  declare aiProviderId: CreationOptional<string | null>;
+  declare model: CreationOptional<string | null>;
+  declare inputTokens: CreationOptional<number>;
+  declare outputTokens: CreationOptional<number>;
+  declare cachedTokens: CreationOptional<number>;
+  declare costUsd: CreationOptional<string | null>;
+  declare actionId: string | null;
+  declare metadata: Record<string, unknown> | null;
+  declare streamed: CreationOptional<boolean>;
+  declare idempotencyKey: string | null;
+  /** What the key was claimed for: the same request answers this record, another one is refused. */
+  declare requestHash: Buffer | null;
+  declare startedByPrincipalType: string | null;
+  declare startedByPrincipalId: string | null;
+  declare requestId: string | null;
+  /** When the run's first activity saw the row; null = its start may have been lost. */
+  declare runSeenAt: CreationOptional<Date | null>;
+  declare startedAt: CreationOptional<Date | null>;
+  declare completedAt: CreationOptional<Date | null>;
+  declare lastActivityAt: CreationOptional<Date | null>;
+  declare contentRedactedAt: CreationOptional<Date | null>;
+  declare contentRedactedByPrincipalType: CreationOptional<string | null>;
+  declare contentRedactedByPrincipalId: CreationOptional<string | null>;
+  declare createdAt: Date;
+  declare updatedAt: Date;
+
+  get isSettled(): NonAttribute<boolean> {
+    return this.status === 'completed' || this.status === 'failed';
+  }
+}
+
+const date = { type: DataTypes.DATE(3) };
+
+/** bigint columns come as text; the counts in them stay far below what a number carries. */
+const bigCount = (name: string) => ({
+  type: DataTypes.BIGINT,
+  get(this: Generation): number {
+    return Number(this.getDataValue(name as 'inputTokens'));
+  },
+});
+
+Generation.init(
+  {
+    id: { type: DataTypes.TEXT, primaryKey: true },
+    projectId: DataTypes.TEXT,
+    agentId: DataTypes.TEXT,
+    agentVersion: DataTypes.INTEGER,
+    traceId: DataTypes.TEXT,
+    status: DataTypes.TEXT,
+    stopReason: DataTypes.TEXT,
+    error: DataTypes.JSON,
+    pause: DataTypes.INTEGER,
+    stepCount: DataTypes.INTEGER,
+    contentBytes: bigCount('contentBytes'),
+    aiProviderId: DataTypes.TEXT,
+    model: DataTypes.TEXT,
+    inputTokens: bigCount('inputTokens'),
+    outputTokens: bigCount('outputTokens'),
+    cachedTokens: bigCount('cachedTokens'),
+    costUsd: DataTypes.DECIMAL(20, 12),
+    actionId: DataTypes.TEXT,
+    metadata: DataTypes.JSON,
+    streamed: DataTypes.BOOLEAN,
+    idempotencyKey: DataTypes.TEXT,
+    requestHash: DataTypes.BLOB,
+    startedByPrincipalType: DataTypes.TEXT,
+    startedByPrincipalId: DataTypes.TEXT,
+    requestId: DataTypes.TEXT,
+    runSeenAt: date,
+    startedAt: date,
+    completedAt: date,
+    lastActivityAt: date,
+    contentRedactedAt: date,
+    contentRedactedByPrincipalType: DataTypes.TEXT,
+    contentRedactedByPrincipalId: DataTypes.TEXT,
+    createdAt: date,
+    updatedAt: date,
+  },
+  { sequelize: db, modelName: 'generation', tableName: 'generations', timestamps: false, underscored: true },
+);

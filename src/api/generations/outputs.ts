@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto';
+import { ROW_CHANGED, SUBMIT_TOOL_OUTPUTS } from '../../workflows/generations.contract';
+import type { Submission } from '../../workflows/generations.contract';
+import { assertRunnable } from '../projects/service';
+import { clock } from '../core/clock';
+import { ApiError, notFound, unavailable } from '../core/errors';
+import type { InputProblem } from '../core/errors';
+import type { ProjectAccess } from '../core/route';
+import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/temporal';
+import { requestHashOf } from './idempotency';
+import type { Generation } from './models';
+import { dropSubmission, storeSubmission, submissionByKey } from './pauses';
+import type { GenerationRows } from './present';
+import { generationRows } from './rows';
+import { generationRun } from './runs';
+import { getGeneration, restOf } from './service';
+import type { Generated } from './service';
+
+/** How long a running worker may take to take a submission or a cancel; beyond it none runs. */
+const TAKE_TIMEOUT_MS = 15_000;
+
+export interface OutputsInput {
+  project: ProjectAccess;
+  agentId: string;
+  generationId: string;
+  outputs: { tool_call_id: string; output?: unknown }[];
+  idempotencyKey: string | null;
+}
+
+const notAwaiting = (generationId: string): ApiError =>
+  new ApiError('GENERATION_NOT_AWAITING_TOOL_OUTPUTS', 'The generation does not wait for tool outputs.', {
+    meta: { generation_id: generationId },
+  });
+
+/**
+ * Gives a paused run the outputs of its client tools and waits for what follows. The outputs are stored first; the run
+ * decides which of several submissions wins. Safe to repeat with an idempotency key.
+ * Spec: Generation states; Errors, `GENERATION_NOT_AWAITING_TOOL_OUTPUTS`.
+ * @throws not_found, VALIDATION_FAILED, PROJECT_PAUSED, PROJECT_ARCHIVED, GENERATION_NOT_AWAITING_TOOL_OUTPUTS,
+ *   IDEMPOTENCY_KEY_REUSED, service_unavailable, and the code with which the run failed
+ */
+export async function submitOutputs(input: OutputsInput): Promise<Generated> {
+  const rows = await generationRows(input.project.id, input.generationId, input.agentId);
+  if (rows === null) throw notFound();
+  const hash = requestHashOf({ outputs: input.outputs });
+  const repeat = await repeatedSubmission(input, rows, hash);
+  if (repeat !== null) return repeat;
+  assertRunnable(input.project);
+  if (rows.row.status !== 'requires_action') throw notAwaiting(input.generationId);
+  checkOutputs(rows, input.outputs);
+  const submission = { submissionId: randomUUID(), pause: rows.row.pause };
+  const stored = await storeSubmission({
+    id: submission.submissionId,
+    projectId: input.project.id,
+    generationId: input.generationId,
+    pause: submission.pause,
+    outputs: input.outputs.map(({ tool_call_id, output }) => ({ tool_call_id, output: output ?? null })),
+    idempotencyKey: input.idempotencyKey,
+    requestHash: input.idempotencyKey === null ? null : hash,
+  });
+  if (!stored) {
+    // The same key came twice at once: this one waits for what the other one gets.
+    const other = await repeatedSubmission(input, rows, hash);
+    if (other === null) throw notAwaiting(input.generationId);
+    return other;
+  }
+  return send(rows.row, submission);
+}
+
+/** Answers null when no submission holds the key. @throws IDEMPOTENCY_KEY_REUSED */
+async function repeatedSubmission(input: OutputsInput, rows: GenerationRows, hash: Buffer): Promise<Generated | null> {
+  if (input.idempotencyKey === null) return null;
+  const earlier = await submissionByKey(input.generationId, input.idempotencyKey);
+  if (earlier === null) return null;
+  if (!earlier.request_hash.equals(hash)) {
+    throw new ApiError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another submission.', {
+      meta: { generation_id: input.generationId },
+    });
+  }
+  if (earlier.accepted) return restOf(rows.row, earlier.pause);
+  // It was stored, and whether the run took it is not known yet: asking again with its id is safe.
+  return send(rows.row, { submissionId: earlier.id, pause: earlier.pause });
+}
+
+function checkOutputs({ calls }: GenerationRows, outputs: OutputsInput['outputs']): void {
+  const pending = new Set(calls.filter((call) => call.kind === 'client' && !call.answered).map(({ callId }) => callId));
+  const seen = new Set<string>();
+  const problems: InputProblem[] = [];
+  outputs.forEach(({ tool_call_id: id }, index) => {
+    const path = `tool_outputs.${String(index)}.tool_call_id`;
+    if (seen.has(id)) problems.push({ path, message: `${id} is given twice` });
+    else if (!pending.has(id)) problems.push({ path, message: `${id} is not a pending call` });
+    seen.add(id);
+  });
+  for (const id of pending)
+    if (!seen.has(id)) problems.push({ path: 'tool_outputs', message: `the output of ${id} is missing` });
+  if (problems.length > 0) {
+    throw new ApiError('VALIDATION_FAILED', 'There must be exactly one output for each pending call.', {
+      details: problems,
+    });
+  }
+}
+
+async function send(row: Generation, submission: Submission): Promise<Generated> {
+  const deadline = clock.ms() + TAKE_TIMEOUT_MS;
+  try {
+    const outcome = await updateRun(
+      row.id,
+      { name: SUBMIT_TOOL_OUTPUTS, args: [submission], updateId: submission.submissionId },
+      TAKE_TIMEOUT_MS,
+    );
+    if (outcome === 'timeout') throw unavailable('No worker took the outputs in time; they may still be taken.');
+    if (outcome === 'no-run') await afterNoRun(row, deadline);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'GENERATION_NOT_AWAITING_TOOL_OUTPUTS') throw error;
+    await dropSubmission(submission.submissionId);
+    throw notAwaiting(row.id);
+  }
+  const rest = await restOf(row, submission.pause).catch(async (error: unknown) => {
+    throw await lostToCancel(row, submission, error);
+  });
+  return rest;
+}
+
+/** A run that was cancelled before it accepted the outputs never had them: the submitter lost the race. */
+async function lostToCancel(row: Generation, submission: Submission, error: unknown): Promise<unknown> {
+  const now = await generationRows(row.projectId, row.id);
+  if (now?.row.stopReason !== 'cancelled') return error;
+  const stillOpen = now.calls.some((call) => call.kind === 'client' && !call.answered);
+  return stillOpen && now.row.pause === submission.pause ? notAwaiting(row.id) : error;
+}
+
+/** The engine has no open run: the row is settled (the outputs came too late), or the run was lost and is started again. */
+async function afterNoRun(row: Generation, deadline: number): Promise<never> {
+  const now = await getGeneration(row.projectId, row.id);
+  if (now.isSettled) throw new ApiError('GENERATION_NOT_AWAITING_TOOL_OUTPUTS', 'settled');
+  await repair(now);
+  throw unavailable(clock.ms() < deadline ? 'The run is being restored.' : 'No worker took the outputs in time.');
+}
+
+/** Starts the run of an unsettled row again; the rows say where it goes on. */
+async function repair(row: Generation): Promise<void> {
+  await startRun({ ...generationRun(row, 'sweep'), mayRepeat: true });
+  await signalRun(row.id, ROW_CHANGED);
+}
+
+/**
+ * Cancels a run and answers its record. Cancel and settlement race for one compare-and-set on the status.
+ * @throws not_found, GENERATION_ALREADY_SETTLED, service_unavailable when no worker took it in time
+ */
+export async function cancelGeneration(projectId: string, id: string): Promise<Generation> {
+  const row = await getGeneration(projectId, id);
+  if (row.isSettled) throw alreadySettled(row);
+  if (!(await cancelRun(id))) {
+    const now = await getGeneration(projectId, id);
+    if (now.isSettled) throw alreadySettled(now);
+    await repair(now);
+    await cancelRun(id);
+  }
+  if (!(await runEnded(id, TAKE_TIMEOUT_MS)))
+    throw unavailable('No worker took the cancellation in time; it may still be taken.');
+  const after = await getGeneration(projectId, id);
+  if (after.stopReason !== 'cancelled') throw alreadySettled(after);
+  return after;
+}
+
+const alreadySettled = (row: Generation): ApiError =>
+  new ApiError('GENERATION_ALREADY_SETTLED', `The generation is ${row.status}.`, { meta: { generation_id: row.id } });

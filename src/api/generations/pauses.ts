@@ -1,0 +1,126 @@
+import { clock } from '../core/clock';
+import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+
+/**
+ * Commits a pause before anyone is told of it; a no-op on a settled run and on one that pauses already. Safe to repeat.
+ * False when the row is gone.
+ */
+export async function storePause(generationId: string, pause: number): Promise<boolean> {
+  const now = clock.now();
+  const row = await queryOne(
+    `with paused as (update generations set status = 'requires_action', pause = $2, last_activity_at = $3, updated_at = $3
+       where id = $1 and status = 'in_progress' returning id)
+     select id from generations where id = $1`,
+    [generationId, pause, now],
+  );
+  return row !== null;
+}
+
+/** A submission of tool outputs, as it is stored before the run is told its id. */
+export interface SubmissionRow {
+  id: string;
+  projectId: string;
+  generationId: string;
+  pause: number;
+  outputs: { tool_call_id: string; output: unknown }[];
+  idempotencyKey: string | null;
+  requestHash: Buffer | null;
+}
+
+/**
+ * Stores a submission.
+ * Answers false when its idempotency key is taken by another one of the same generation.
+ */
+export async function storeSubmission(row: SubmissionRow): Promise<boolean> {
+  try {
+    await query(
+      `insert into generation_submissions (id, project_id, generation_id, pause, body, idempotency_key, request_hash, created_at)
+       values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+      [
+        row.id,
+        row.projectId,
+        row.generationId,
+        row.pause,
+        JSON.stringify(row.outputs),
+        row.idempotencyKey,
+        row.requestHash,
+        clock.now(),
+      ],
+    );
+    return true;
+  } catch (error) {
+    if (isUniqueViolation(error)) return false;
+    throw error;
+  }
+}
+
+/** Removes a submission that was refused; one that was accepted stays. */
+export async function dropSubmission(id: string): Promise<void> {
+  await query('delete from generation_submissions where id = $1 and accepted_at is null', [id]);
+}
+
+/** The submission that holds an idempotency key. */
+export const submissionByKey = (
+  generationId: string,
+  key: string,
+): Promise<{ id: string; pause: number; request_hash: Buffer; accepted: boolean } | null> =>
+  queryOne(
+    `select id, pause, request_hash, accepted_at is not null as accepted from generation_submissions
+     where generation_id = $1 and idempotency_key = $2`,
+    [generationId, key],
+  );
+
+/** `refused`: the submission is gone, or the pause is not the one that stands. */
+export type Acceptance = 'accepted' | 'refused' | 'gone';
+
+/**
+ * Confirms the submission that the run took: marks it accepted (unique for the pause) and answers the pause's calls, in
+ * one transaction. Safe to repeat.
+ */
+export async function acceptSubmission(generationId: string, pause: number, submissionId: string): Promise<Acceptance> {
+  return inTransaction(async (tx) => {
+    const run = await queryOne<{ status: string; pause: number }>(
+      'select status, pause from generations where id = $1 for update',
+      [generationId],
+      tx,
+    );
+    if (run === null) return 'gone';
+    const row = await queryOne<{ accepted: boolean; body: SubmissionRow['outputs'] }>(
+      `select accepted_at is not null as accepted, body from generation_submissions where id = $1 and generation_id = $2 and pause = $3`,
+      [submissionId, generationId, pause],
+      tx,
+    );
+    if (row?.accepted === true) return 'accepted';
+    if (run.status === 'completed' || run.status === 'failed') return 'accepted'; // Settled meanwhile: the next look at the row ends the run.
+    if (row === null || run.status !== 'requires_action' || run.pause !== pause) return 'refused';
+    await answerCalls(tx, { generationId, pause, submissionId, outputs: row.body });
+    return 'accepted';
+  });
+}
+
+async function answerCalls(
+  tx: Tx,
+  given: { generationId: string; pause: number; submissionId: string; outputs: SubmissionRow['outputs'] },
+): Promise<void> {
+  const now = clock.now();
+  const results = given.outputs.map(({ output }) => JSON.stringify(output ?? null));
+  await query(
+    `with marked as (update generation_submissions set accepted_at = $2 where id = $3),
+     answered as (update generation_calls k set result = o.result::json, answered_at = $2
+       from unnest($4::text[], $5::text[]) as o (call_id, result)
+       where k.generation_id = $1 and k.pause = $6 and k.call_id = o.call_id and k.answered_at is null)
+     update generations set status = 'in_progress', content_bytes = content_bytes + $7, last_activity_at = $2, updated_at = $2
+     where id = $1`,
+    [
+      given.generationId,
+      now,
+      given.submissionId,
+      given.outputs.map(({ tool_call_id }) => tool_call_id),
+      results,
+      given.pause,
+      results.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+    ],
+    tx,
+  );
+}

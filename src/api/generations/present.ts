@@ -1,0 +1,169 @@
+import type { z } from 'zod';
+import type { Generation } from './models';
+import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut } from './schemas';
+import { responseMessages, textOf } from './turn';
+import type { InputMessage, StoredCall, StoredStep } from './turn';
+
+/** A pending call of the caller's. */
+export interface PendingCall {
+  callId: string;
+  toolName: string;
+  args: unknown;
+}
+
+const time = (date: Date | null | undefined): string | null => date?.toISOString() ?? null;
+
+/** What the caller has to do, in the shape of the record and of results; null when nothing is asked of it. */
+export const presentRequiredAction = (status: string, pending: PendingCall[]) =>
+  status !== 'requires_action'
+    ? null
+    : {
+        type: 'submit_tool_outputs' as const,
+        tool_calls: pending.map(({ callId, toolName, args }) => ({ id: callId, tool_name: toolName, args })),
+      };
+
+/** The generation record, as GET, lists and events show it. */
+export const presentGeneration = (row: Generation, pending: PendingCall[]): z.output<typeof GenerationOut> => ({
+  id: row.id,
+  generation_id: row.id,
+  project_id: row.projectId,
+  agent_id: row.agentId,
+  trace_id: row.traceId,
+  status: row.status,
+  stop_reason: row.stopReason,
+  required_action: presentRequiredAction(row.status, pending),
+  error: row.error,
+  agent_version: row.agentVersion,
+  ai_provider_id: row.aiProviderId,
+  model: row.model,
+  usage: {
+    input_tokens: row.inputTokens,
+    output_tokens: row.outputTokens,
+    cached_tokens: row.cachedTokens,
+    cost_usd: row.costUsd === null ? null : Number(row.costUsd),
+  },
+  step_count: row.stepCount,
+  initiator_generation_id: null,
+  chain_id: null,
+  session_id: null,
+  actor_id: null,
+  conversation_id: null,
+  trigger_id: null,
+  orchestration_run_id: null,
+  node_id: null,
+  node_attempt: null,
+  source: null,
+  action_id: row.actionId,
+  metadata: row.metadata,
+  routing: null,
+  extraction: null,
+  memory_assertions: [],
+  started_by_principal_type: row.startedByPrincipalType,
+  started_by_principal_id: row.startedByPrincipalId,
+  started_at: time(row.startedAt),
+  completed_at: time(row.completedAt),
+  last_activity_at: time(row.lastActivityAt),
+  created_at: time(row.createdAt),
+  updated_at: time(row.updatedAt),
+  content_redacted_at: time(row.contentRedactedAt),
+  content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
+  content_redacted_by_principal_id: row.contentRedactedByPrincipalId,
+});
+
+/** The answer of a run that was accepted and is not waited for. */
+export const presentAccepted = (row: { id: string; traceId: string }): z.output<typeof GenerationAccepted> => ({
+  status: 'accepted',
+  id: row.id,
+  generation_id: row.id,
+  trace_id: row.traceId,
+});
+
+/** A finished step with its tokens. */
+export interface StepRow extends StoredStep {
+  inputTokens: number;
+  outputTokens: number;
+  cachedTokens: number;
+}
+
+/** The rows a result is built from. */
+export interface GenerationRows {
+  row: Generation;
+  input: InputMessage[] | null;
+  steps: StepRow[];
+  calls: StoredCall[];
+}
+
+const pendingOf = (calls: StoredCall[]): PendingCall[] =>
+  calls.filter((call) => call.kind === 'client' && !call.answered);
+
+/** The result of a waited run, a submission or an idempotent repeat. */
+export function presentResult({ row, steps, calls }: GenerationRows): z.output<typeof GenerationResult> {
+  const last = steps.at(-1);
+  const action = presentRequiredAction(row.status, pendingOf(calls));
+  return {
+    id: row.id,
+    generation_id: row.id,
+    trace_id: row.traceId,
+    status: row.status,
+    ai_provider_id: row.aiProviderId,
+    ...(row.status !== 'completed'
+      ? {}
+      : {
+          output: {
+            model: row.model,
+            content: last === undefined ? '' : textOf(last.parts),
+            finish_reason: last?.finishReason ?? null,
+            response_messages: responseMessages(steps, calls),
+          },
+        }),
+    ...(action === null ? {} : { required_action: action }),
+    ...(row.status === 'failed' ? { error: row.error } : {}),
+  };
+}
+
+/** The readable form of one turn. */
+export function presentTranscript(rows: GenerationRows): z.output<typeof TranscriptOut> {
+  const { row, input, steps, calls } = rows;
+  const settled = row.status === 'completed' || row.status === 'failed';
+  const shown = settled || row.status === 'requires_action' ? steps : [];
+  const lastText = steps.map(({ parts }) => textOf(parts)).findLast((text) => text !== '');
+  return {
+    generation_id: row.id,
+    trace_id: row.traceId,
+    project_id: row.projectId,
+    agent_id: row.agentId,
+    agent_version: row.agentVersion,
+    status: row.status,
+    stop_reason: row.stopReason,
+    started_at: time(row.startedAt),
+    completed_at: time(row.completedAt),
+    step_count: row.stepCount,
+    input,
+    retrieval: [],
+    steps: shown.map((step, index) => presentStep(step, index, calls)),
+    output: settled ? { content: lastText ?? null, finish_reason: steps.at(-1)?.finishReason ?? null } : null,
+    error: row.error,
+    content_redacted_at: time(row.contentRedactedAt),
+    content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
+    content_redacted_by_principal_id: row.contentRedactedByPrincipalId,
+  };
+}
+
+function presentStep(step: StepRow, index: number, calls: StoredCall[]) {
+  const own = calls.filter((call) => call.step === step.step);
+  return {
+    index,
+    text: textOf(step.parts),
+    finish_reason: step.finishReason,
+    tool_calls: own.map(({ callId, toolName, args }) => ({ id: callId, tool_name: toolName, args })),
+    tool_results: own
+      .filter((call) => call.answered)
+      .map(({ callId, toolName, result, error }) => ({
+        tool_call_id: callId,
+        tool_name: toolName,
+        result: error === null ? (result ?? null) : null,
+        error: error === null ? null : { ...error },
+      })),
+    usage: { input_tokens: step.inputTokens, output_tokens: step.outputTokens, cached_tokens: step.cachedTokens },
+  };
+}

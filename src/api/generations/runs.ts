@@ -1,0 +1,102 @@
+import { AWAIT_REST, GENERATION } from '../../workflows/generations.contract';
+import type { GenerationInput, RestInput } from '../../workflows/generations.contract';
+import { config } from '../core/config';
+import { query } from '../core/db';
+import { log, errorFacts } from '../core/log';
+import { startRun, updateWithStart } from '../core/temporal';
+import type { RunInput, UpdateOutcome } from '../core/temporal';
+
+/** What a run is started from: facts of its row. */
+export interface RunFacts {
+  id: string;
+  projectId: string;
+  agentId: string;
+  requestId: string | null;
+  startedByPrincipalId: string | null;
+}
+
+/** The run of a generation: workflow id = the generation's id. */
+export function generationRun(row: RunFacts, trigger: 'api' | 'sweep'): RunInput {
+  const input: GenerationInput = { generationId: row.id, heartbeatMs: config().CALL_HEARTBEAT_SECONDS * 1000 };
+  return {
+    type: GENERATION,
+    id: row.id,
+    args: [input],
+    labels: { resourceType: 'generation', resourceId: row.id, projectId: row.projectId, agentId: row.agentId },
+    memo: { requestId: row.requestId ?? undefined, principalId: row.startedByPrincipalId, trigger },
+  };
+}
+
+/**
+ * Starts the run of a committed row. A start that fails or is unknown is not an error: the row is accepted, and the sweep
+ * starts it.
+ */
+export async function startGenerationRun(row: RunFacts): Promise<void> {
+  try {
+    await startRun(generationRun(row, 'api'));
+  } catch (error) {
+    log.warn({ msg: 'start left to the sweep', generation_id: row.id, ...errorFacts(error) });
+  }
+}
+
+/** Starts the run (a repeat finds the open one) and waits until it rests: settled, or paused again after `afterPause`. */
+export async function awaitGenerationRest(
+  row: RunFacts,
+  afterPause: number,
+  timeoutMs: number,
+): Promise<UpdateOutcome | 'unknown'> {
+  const rest: RestInput = { afterPause };
+  try {
+    return await updateWithStart(generationRun(row, 'api'), AWAIT_REST, [rest], timeoutMs);
+  } catch (error) {
+    log.warn({ msg: 'start left to the sweep', generation_id: row.id, ...errorFacts(error) });
+    return 'unknown';
+  }
+}
+
+interface FactsRow {
+  id: string;
+  project_id: string;
+  agent_id: string;
+  request_id: string | null;
+  started_by_principal_id: string | null;
+}
+
+const FACTS = 'id, project_id, agent_id, request_id, started_by_principal_id';
+
+const repairOf = (row: FactsRow): RunInput => ({
+  ...generationRun(
+    {
+      id: row.id,
+      projectId: row.project_id,
+      agentId: row.agent_id,
+      requestId: row.request_id,
+      startedByPrincipalId: row.started_by_principal_id,
+    },
+    'sweep',
+  ),
+  mayRepeat: true,
+});
+
+/** How the sweeps find generations whose start was lost, and those without an open run. */
+export const generationSweep = {
+  name: 'generations',
+  workflowType: GENERATION,
+  /** Unsettled rows older than `olderThan` that no run has seen. */
+  unseen: async (olderThan: Date, limit: number): Promise<RunInput[]> => {
+    const rows = await query<FactsRow>(
+      `select ${FACTS} from generations where run_seen_at is null and status in ('in_progress', 'requires_action')
+       and created_at < $1 order by created_at limit $2`,
+      [olderThan, limit],
+    );
+    return rows.map(repairOf);
+  },
+  /** A page of unsettled rows in the order of their ids. */
+  unsettled: async (afterId: string | null, limit: number): Promise<{ id: string; run: RunInput }[]> => {
+    const rows = await query<FactsRow>(
+      `select ${FACTS} from generations where status in ('in_progress', 'requires_action') and id > $1 order by id limit $2`,
+      [afterId ?? '', limit],
+    );
+    return rows.map((row) => ({ id: row.id, run: repairOf(row) }));
+  },
+};

@@ -1,0 +1,262 @@
+import { newId } from '../core/ids';
+import { principalOf } from '../core/access';
+import type { Caller } from '../core/access';
+import { clock } from '../core/clock';
+import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
+import { ApiError, catalog, invalidInput, notFound } from '../core/errors';
+import type { ErrorCode } from '../core/errors';
+import { faultPoint } from '../core/faults';
+import { listByOffset } from '../core/pages';
+import { servedAgent } from '../agents/service';
+import { findProvider } from '../providers/service';
+import { assertRunnable } from '../projects/service';
+import type { ProjectAccess } from '../core/route';
+import { toolSurface } from '../tools/resolve';
+import { config } from '../core/config';
+import { requestHashOf } from './idempotency';
+import { Generation } from './models';
+import type { GenerationStatus } from './models';
+import { generationRows } from './rows';
+import { awaitGenerationRest, startGenerationRun } from './runs';
+import type { InputMessage, Turn } from './turn';
+import type { GenerationRows } from './present';
+
+export interface GenerateInput {
+  project: ProjectAccess;
+  caller: Caller;
+  requestId: string;
+  agentId: string;
+  messages: { role: 'user' | 'assistant' | 'system'; content: string }[];
+  idempotencyKey: string | null;
+  actionId: string | null;
+  metadata: Record<string, unknown> | null;
+  traceId: string | null;
+  wait: boolean;
+}
+
+/** `accepted`: runs in the background; `rested`: settled or paused; `repeated`: an idempotency key named an earlier run. */
+export type Generated =
+  | { kind: 'accepted'; id: string; traceId: string }
+  | { kind: 'rested'; rows: GenerationRows }
+  | { kind: 'repeated'; rows: GenerationRows };
+
+/**
+ * Accepts a run: the row commits first, then its workflow starts; from the commit on it is never lost. Safe to repeat
+ * with an idempotency key.
+ * Spec: Agents, generation rules 1, 2 and 4.
+ * @throws not_found, TOOL_NOT_FOUND, VALIDATION_FAILED, SYSTEM_MESSAGE_NOT_ALLOWED, IDEMPOTENCY_KEY_REUSED, PROJECT_PAUSED,
+ *   PROJECT_ARCHIVED; with `wait` also the code with which the run failed
+ */
+export async function generate(input: GenerateInput): Promise<Generated> {
+  const messages = dialogueOf(input.messages);
+  const agent = await servedAgent(input.project.id, input.agentId);
+  if (agent === null) throw notFound();
+  const hash = input.idempotencyKey === null ? null : hashOf(input);
+  const earlier = await repeatOf(input, hash);
+  if (earlier !== null) return { kind: 'repeated', rows: earlier };
+  assertRunnable(input.project);
+  const turn = await resolveTurn(input.project.id, agent.config);
+  const row = await accept({ input, messages, hash, turn, agentVersion: agent.version });
+  if (row === null) {
+    const claimed = await repeatOf(input, hash);
+    if (claimed === null) throw notFound(); // The agent was deleted between the look and the commit.
+    return { kind: 'repeated', rows: claimed };
+  }
+  await faultPoint('generation-committed');
+  if (!input.wait) {
+    await startGenerationRun(row);
+    return { kind: 'accepted', id: row.id, traceId: row.traceId };
+  }
+  return restOf(row, 0);
+}
+
+function dialogueOf(messages: GenerateInput['messages']): InputMessage[] {
+  return messages.map(({ role, content }, index) => {
+    if (role === 'system') {
+      throw new ApiError('SYSTEM_MESSAGE_NOT_ALLOWED', "The agent's instructions are the only system prompt.", {
+        details: [{ path: `messages.${String(index)}.role`, message: 'must be user or assistant' }],
+      });
+    }
+    return { role, content };
+  });
+}
+
+const hashOf = ({ agentId, messages, actionId, metadata, traceId }: GenerateInput): Buffer =>
+  requestHashOf({ agentId, messages, actionId, metadata, traceId });
+
+/**
+ * The run that holds the request's idempotency key, or null.
+ * @throws IDEMPOTENCY_KEY_REUSED when another request holds it
+ */
+async function repeatOf(
+  { project, idempotencyKey }: GenerateInput,
+  hash: Buffer | null,
+): Promise<GenerationRows | null> {
+  if (idempotencyKey === null || hash === null) return null;
+  const claim = await queryOne<{ id: string; request_hash: Buffer }>(
+    'select id, request_hash from generations where project_id = $1 and idempotency_key = $2',
+    [project.id, idempotencyKey],
+  );
+  if (claim === null) return null;
+  if (!hash.equals(claim.request_hash)) {
+    throw new ApiError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another request.', {
+      meta: { generation_id: claim.id },
+    });
+  }
+  return generationRows(project.id, claim.id);
+}
+
+/** Model source and tool surface, resolved once a turn and stored with it. */
+async function resolveTurn(
+  projectId: string,
+  served: NonNullable<Awaited<ReturnType<typeof servedAgent>>>['config'],
+): Promise<Turn> {
+  const toolIds = (served.tool_bindings ?? []).map(({ tool_id }) => tool_id);
+  const [provider, surface] = await Promise.all([
+    findProvider(projectId, served.ai_provider_id),
+    toolIds.length === 0 ? { tools: [], unavailable: [] } : toolSurface(projectId, toolIds),
+  ]);
+  return {
+    instructions: served.instructions,
+    aiProviderId: served.ai_provider_id,
+    model: served.model ?? provider?.defaultModel ?? '',
+    temperature: served.temperature,
+    maxSteps: served.max_steps,
+    maxContextMessages: served.max_context_messages,
+    tools: surface.tools,
+    unavailable: surface.unavailable.map(({ tool_id, name }) => name ?? tool_id),
+  };
+}
+
+interface Accepting {
+  input: GenerateInput;
+  messages: InputMessage[];
+  hash: Buffer | null;
+  turn: Turn;
+  agentVersion: number;
+}
+
+/** Commits the run; null when its idempotency key was claimed meanwhile, or its agent deleted. */
+async function accept({ input, messages, hash, turn, agentVersion }: Accepting): Promise<Generation | null> {
+  const now = clock.now();
+  const principal = principalOf(input.caller);
+  try {
+    return await inTransaction(async (tx) => {
+      const traceId = await traceFor(input, now, tx);
+      const row = await Generation.create(
+        {
+          id: newId('generation'),
+          projectId: input.project.id,
+          agentId: input.agentId,
+          agentVersion,
+          traceId,
+          status: 'in_progress',
+          contentBytes: Buffer.byteLength(JSON.stringify(messages)),
+          actionId: input.actionId,
+          metadata: input.metadata,
+          idempotencyKey: input.idempotencyKey,
+          requestHash: hash,
+          startedByPrincipalType: principal.type,
+          startedByPrincipalId: principal.id,
+          requestId: input.requestId,
+          createdAt: now,
+          updatedAt: now,
+        },
+        { transaction: tx },
+      );
+      await query(
+        'insert into generation_contents (generation_id, project_id, input, turn) values ($1, $2, $3, $4)',
+        [row.id, input.project.id, JSON.stringify(messages), JSON.stringify(turn)],
+        tx,
+      );
+      return row;
+    });
+  } catch (error) {
+    if (isUniqueViolation(error, 'generations_idempotency_idx') || isForeignKeyViolation(error)) return null;
+    throw error;
+  }
+}
+
+const isForeignKeyViolation = (error: unknown): boolean =>
+  error instanceof Error && error.name === 'SequelizeForeignKeyConstraintError';
+
+async function traceFor(input: GenerateInput, now: Date, tx: Parameters<typeof query>[2]): Promise<string> {
+  if (input.traceId !== null) {
+    const known = await queryOne(
+      'select id from traces where project_id = $1 and id = $2',
+      [input.project.id, input.traceId],
+      tx,
+    );
+    if (known === null) throw invalidInput('VALIDATION_FAILED', 'trace_id', 'is not a trace of this project');
+    return input.traceId;
+  }
+  const id = newId('trace');
+  await query(
+    'insert into traces (id, project_id, agent_id, created_at, updated_at) values ($1, $2, $3, $4, $4)',
+    [id, input.project.id, input.agentId, now],
+    tx,
+  );
+  return id;
+}
+
+/**
+ * Waits until a run settles or pauses after `afterPause`, and answers it from its rows; a run that does not rest in time,
+ * or whose start is unknown, is `accepted` and goes on.
+ * @throws the code with which the run failed
+ */
+export async function restOf(row: Generation, afterPause: number): Promise<Generated> {
+  const until = clock.ms() + config().GENERATION_WAIT_MAX_SECONDS * 1000;
+  for (;;) {
+    const outcome = await awaitGenerationRest(row, afterPause, Math.max(1, until - clock.ms()));
+    const rows = await generationRows(row.projectId, row.id);
+    if (rows === null) throw notFound();
+    if (rows.row.status === 'failed') throw failureOf(rows.row);
+    const paused = rows.row.status === 'requires_action' && rows.row.pause > afterPause;
+    if (paused || rows.row.status === 'completed') return { kind: 'rested', rows };
+    // A run that moved on to a fresh history lets its waiters go while it is still open: they ask again.
+    if (outcome !== 'answered' || clock.ms() >= until) return { kind: 'accepted', id: row.id, traceId: row.traceId };
+  }
+}
+
+/** The recorded failure of a run as the answer of whoever waited for it. */
+export function failureOf(row: Generation): ApiError {
+  const error = row.error ?? { code: 'GENERATION_FAILED', message: 'The generation failed.' };
+  const code = error.code in catalog ? (error.code as ErrorCode) : 'GENERATION_FAILED';
+  return new ApiError(code, error.message, { meta: error.meta ?? { generation_id: row.id, trace_id: row.traceId } });
+}
+
+/** A generation of the project, or of one of its agents. @throws not_found */
+export async function getGeneration(projectId: string, id: string): Promise<Generation> {
+  const row = await Generation.findOne({ where: { projectId, id } });
+  if (row === null) throw notFound();
+  return row;
+}
+
+export interface GenerationFilters {
+  agentId?: string | undefined;
+  traceId?: string | undefined;
+  status?: GenerationStatus | undefined;
+}
+
+/** One page of a project's generations, newest first. */
+export function listGenerations(
+  projectId: string,
+  filters: GenerationFilters,
+  page: { limit: number; offset: number },
+) {
+  const { agentId, traceId, status } = filters;
+  const where = {
+    projectId,
+    ...(agentId === undefined ? {} : { agentId }),
+    ...(traceId === undefined ? {} : { traceId }),
+    ...(status === undefined ? {} : { status }),
+  };
+  return listByOffset(Generation, { where, ...page });
+}
+
+/** A generation with its whole turn. @throws not_found */
+export async function getTranscript(projectId: string, id: string) {
+  const rows = await generationRows(projectId, id);
+  if (rows === null) throw notFound();
+  return rows;
+}

@@ -1,0 +1,70 @@
+import { clock } from '../core/clock';
+import { inTransaction, query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+import { recordEvent } from '../webhooks/deliveries';
+import type { GenerationError } from './models';
+import { presentGeneration } from './present';
+import { fromColumns } from './rows';
+
+export type Ending =
+  | { status: 'completed'; stopReason: string }
+  | { status: 'failed'; stopReason: 'error' | 'cancelled'; error: GenerationError };
+
+/**
+ * Settles a generation in the caller's transaction: status, event and deliveries commit together, with whatever step
+ * led here. One compare-and-set on the status: of several settlements one wins, the others change nothing.
+ * Answers the ids of the delivery rows, or null when the generation is settled already or gone. Safe to repeat.
+ * Spec: Events, rule 2.
+ */
+export async function settle(tx: Tx, generationId: string, ending: Ending): Promise<string[] | null> {
+  const now = clock.now();
+  const error = ending.status === 'failed' ? ending.error : null;
+  const columns = await queryOne<Record<string, unknown>>(
+    `update generations set status = $2, stop_reason = $3, error = $4, completed_at = $5, last_activity_at = $5,
+       updated_at = $5, run_seen_at = coalesce(run_seen_at, $5)
+     where id = $1 and status in ('in_progress', 'requires_action') returning *`,
+    [generationId, ending.status, ending.stopReason, error === null ? null : JSON.stringify(error), now],
+    tx,
+  );
+  if (columns === null) return null;
+  const row = fromColumns(columns);
+  await query(
+    `with losers as (delete from generation_submissions where generation_id = $1 and accepted_at is null)
+     update traces set error = coalesce($3::json, error), updated_at = $4 where project_id = $2 and id = $5`,
+    [generationId, row.projectId, error === null ? null : JSON.stringify(error), now, row.traceId],
+    tx,
+  );
+  if (row.streamed) return [];
+  return recordEvent(tx, {
+    projectId: row.projectId,
+    type: ending.status === 'completed' ? 'generation.completed' : 'generation.failed',
+    resourceType: 'generation',
+    resourceId: row.id,
+    data: presentGeneration(row, []),
+  });
+}
+
+/** An error of the record; every one names the generation and its trace. */
+export const failure = (
+  ids: { generationId: string; traceId: string },
+  code: string,
+  message: string,
+  meta: Record<string, unknown> = {},
+): Ending => ({
+  status: 'failed',
+  stopReason: code === 'GENERATION_CANCELLED' ? 'cancelled' : 'error',
+  error: { code, message, meta: { ...meta, generation_id: ids.generationId, trace_id: ids.traceId } },
+});
+
+/** Settles by the generation's id alone, in a transaction of its own. Null when the row is gone; empty when it was settled. */
+export async function settleFailed(generationId: string, code: string, message: string): Promise<string[] | null> {
+  return inTransaction(async (tx) => {
+    const row = await queryOne<{ trace_id: string }>(
+      'select trace_id from generations where id = $1 for update',
+      [generationId],
+      tx,
+    );
+    if (row === null) return null;
+    return (await settle(tx, generationId, failure({ generationId, traceId: row.trace_id }, code, message))) ?? [];
+  });
+}

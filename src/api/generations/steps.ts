@@ -1,0 +1,224 @@
+import type { LanguageModelV3Content } from '@ai-sdk/provider';
+import { clock } from '../core/clock';
+import { inTransaction, query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+import { log } from '../core/log';
+import { STEPS_AND_CALLS, readTurn } from './rows';
+import type { TurnJson } from './rows';
+import { settle } from './settlement';
+import type { Ending } from './settlement';
+import type { InputMessage, ParsedCall, StoredCall, StoredStep, Turn } from './turn';
+
+/** Where a run stands, as one statement reads it. */
+export interface RunView {
+  generationId: string;
+  projectId: string;
+  traceId: string;
+  status: string;
+  pause: number;
+  contentBytes: number;
+  turn: Turn;
+  input: InputMessage[];
+  steps: StoredStep[];
+  calls: StoredCall[];
+  /** Tries of the step that is asked for, and how many of them a provider failed. */
+  retries: number;
+  providerFailures: number;
+}
+
+interface ViewRow extends TurnJson {
+  project_id: string;
+  trace_id: string;
+  status: string;
+  pause: number;
+  content_bytes: string;
+  turn: Turn;
+  input: InputMessage[];
+  retries: number;
+  provider_failures: number;
+}
+
+const SEEN = `seen as (update generations set run_seen_at = $2, started_at = coalesce(started_at, $2), last_activity_at = $2
+  where id = $1 and run_seen_at is null)`;
+
+const TRIED = `tried as (
+  insert into generation_steps (generation_id, step, project_id, retries)
+    select id, $3, project_id, 1 from generations where id = $1 and status in ('in_progress', 'requires_action')
+  on conflict (generation_id, step) do update set retries = generation_steps.retries + 1 where generation_steps.stored_at is null
+  returning retries, provider_failures)`;
+
+const KNOWN = `tried as (select retries, provider_failures from generation_steps where generation_id = $1 and step = $3 and stored_at is null)`;
+
+/**
+ * Reads a run and its turn in one statement, which also marks the row as seen and, on a repeated try, counts it: a try
+ * that never reached the database counts nothing. Null when the row is gone.
+ */
+export async function openStep(generationId: string, step: number, repeated: boolean): Promise<RunView | null> {
+  const row = await queryOne<ViewRow>(
+    `with ${SEEN}, ${repeated ? TRIED : KNOWN}
+     select g.project_id, g.trace_id, g.status, g.pause, g.content_bytes, c.turn, c.input, ${STEPS_AND_CALLS},
+       coalesce((select retries from tried), 0) as retries, coalesce((select provider_failures from tried), 0) as provider_failures
+     from generations g join generation_contents c on c.generation_id = g.id where g.id = $1`,
+    [generationId, clock.now(), step],
+  );
+  if (row === null) return null;
+  return {
+    generationId,
+    projectId: row.project_id,
+    traceId: row.trace_id,
+    status: row.status,
+    pause: row.pause,
+    contentBytes: Number(row.content_bytes),
+    turn: row.turn,
+    input: row.input,
+    ...readTurn(row),
+    retries: row.retries,
+    providerFailures: row.provider_failures,
+  };
+}
+
+/** Counts a failure of the provider against the step; answers how many there are by now. */
+export async function countProviderFailure({ generationId, projectId }: RunView, step: number): Promise<number> {
+  const row = await queryOne<{ provider_failures: number }>(
+    `insert into generation_steps (generation_id, step, project_id, provider_failures) values ($1, $2, $3, 1)
+     on conflict (generation_id, step) do update set provider_failures = generation_steps.provider_failures + 1
+       where generation_steps.stored_at is null
+     returning provider_failures`,
+    [generationId, step, projectId],
+  );
+  return row?.provider_failures ?? 0;
+}
+
+/** An answer of a model, as it is kept. */
+export interface StepAnswer {
+  step: number;
+  parts: LanguageModelV3Content[];
+  finishReason: string;
+  model: string;
+  aiProviderId: string;
+  inputTokens: number;
+  outputTokens: number;
+  cachedTokens: number;
+  startedAt: Date;
+  calls: ParsedCall[];
+  /** Set when the step ends the run. */
+  ending: Ending | null;
+}
+
+/** `stored`; `late` = another writer was first, or the run is settled, and nothing was changed; `gone` = no such row. */
+export type StepStored = { kind: 'stored'; deliveryIds: string[] } | { kind: 'late' } | { kind: 'gone' };
+
+/**
+ * Stores a finished step, with its counts and calls, and settles the run in the same transaction when it is the last.
+ * The first writer wins; a late one changes nothing and is logged. Safe to repeat.
+ */
+export async function storeStep(view: RunView, answer: StepAnswer): Promise<StepStored> {
+  const { generationId } = view;
+  return inTransaction(async (tx) => {
+    const open = await queryOne<{ status: string }>(
+      'select status from generations where id = $1 for update',
+      [generationId],
+      tx,
+    );
+    if (open === null) return { kind: 'gone' };
+    const settled = open.status === 'completed' || open.status === 'failed';
+    if (settled || !(await insertStep(tx, view, answer))) {
+      log.warn({
+        msg: 'late_result',
+        generation_id: generationId,
+        step: answer.step,
+        input_tokens: answer.inputTokens,
+        output_tokens: answer.outputTokens,
+      });
+      return { kind: 'late' };
+    }
+    await insertCalls(tx, view, answer);
+    await addUp(tx, view, answer);
+    const deliveryIds = answer.ending === null ? [] : ((await settle(tx, generationId, answer.ending)) ?? []);
+    return { kind: 'stored', deliveryIds };
+  });
+}
+
+async function insertStep(tx: Tx, { generationId, projectId }: RunView, answer: StepAnswer): Promise<boolean> {
+  const row = await queryOne(
+    `insert into generation_steps (generation_id, step, project_id, stored_at, content, finish_reason, ai_provider_id, model,
+       input_tokens, output_tokens, cached_tokens, started_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+     on conflict (generation_id, step) do update set stored_at = excluded.stored_at, content = excluded.content,
+       finish_reason = excluded.finish_reason, ai_provider_id = excluded.ai_provider_id, model = excluded.model,
+       input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens, cached_tokens = excluded.cached_tokens,
+       started_at = excluded.started_at
+     where generation_steps.stored_at is null returning step`,
+    [
+      generationId,
+      answer.step,
+      projectId,
+      clock.now(),
+      JSON.stringify({ parts: answer.parts }),
+      answer.finishReason,
+      answer.aiProviderId,
+      answer.model,
+      answer.inputTokens,
+      answer.outputTokens,
+      answer.cachedTokens,
+      answer.startedAt,
+    ],
+    tx,
+  );
+  return row !== null;
+}
+
+async function insertCalls(
+  tx: Tx,
+  { generationId, projectId, pause }: RunView,
+  { step, calls }: StepAnswer,
+): Promise<void> {
+  if (calls.length === 0) return;
+  const now = clock.now();
+  await query(
+    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error, answered_at)
+     select $1, $2, c.call, $3, c.call_id, c.tool_name, c.tool_id, c.kind, case when c.kind = 'client' then $4::int end, c.args::json,
+       c.error::json, case when c.error is not null then $5::timestamptz end
+     from unnest($6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
+       as c (call, call_id, tool_name, tool_id, kind, args, error)`,
+    [
+      generationId,
+      step,
+      projectId,
+      pause + 1,
+      now,
+      calls.map(({ call }) => call),
+      calls.map(({ callId }) => callId),
+      calls.map(({ toolName }) => toolName),
+      calls.map(({ toolId }) => toolId),
+      calls.map(({ kind }) => kind),
+      calls.map(({ args }) => JSON.stringify(args ?? null)),
+      calls.map(({ error }) => (error === null ? null : JSON.stringify(error))),
+    ],
+    tx,
+  );
+}
+
+async function addUp(tx: Tx, { generationId, projectId, traceId }: RunView, answer: StepAnswer): Promise<void> {
+  const bytes = Buffer.byteLength(JSON.stringify(answer.parts));
+  await query(
+    `with counted as (update traces set step_count = step_count + 1, updated_at = $2 where project_id = $9 and id = $10)
+     update generations set step_count = step_count + 1, input_tokens = input_tokens + $3, output_tokens = output_tokens + $4,
+       cached_tokens = cached_tokens + $5, ai_provider_id = $6, model = $7, content_bytes = content_bytes + $8,
+       last_activity_at = $2, updated_at = $2
+     where id = $1`,
+    [
+      generationId,
+      clock.now(),
+      answer.inputTokens,
+      answer.outputTokens,
+      answer.cachedTokens,
+      answer.aiProviderId,
+      answer.model,
+      bytes,
+      projectId,
+      traceId,
+    ],
+    tx,
+  );
+}

@@ -1,0 +1,190 @@
+import type { LanguageModelV3CallOptions, LanguageModelV3Content, LanguageModelV3Prompt } from '@ai-sdk/provider';
+import type { ToolSnapshot } from '../tools/resolve';
+
+/** Pure: what a turn is made of, and how it is put to a model. */
+
+/** A message as it was given. */
+export interface InputMessage {
+  role: 'user' | 'assistant';
+  content: string;
+}
+
+/** What a run uses from beginning to end, whatever is edited meanwhile. */
+export interface Turn {
+  instructions: string | null;
+  aiProviderId: string;
+  model: string;
+  temperature: number | null;
+  maxSteps: number;
+  maxContextMessages: number | null;
+  tools: ToolSnapshot[];
+  /** Names (or ids) of bound tools that could not be resolved; the model is told. */
+  unavailable: string[];
+}
+
+/** A stored step. */
+export interface StoredStep {
+  step: number;
+  parts: LanguageModelV3Content[];
+  finishReason: string | null;
+}
+
+/** Why a tool call failed, as the transcript shows it. */
+export interface CallError {
+  name: string;
+  message: string;
+  status?: number;
+  method?: string;
+  url?: string;
+  body?: string;
+}
+
+/** A tool call of a step, with its answer once it is in. */
+export interface StoredCall {
+  step: number;
+  call: number;
+  callId: string;
+  toolName: string;
+  kind: 'client' | 'http' | 'none';
+  args: unknown;
+  result: unknown;
+  error: CallError | null;
+  answered: boolean;
+}
+
+/** All text of a step. */
+export const textOf = (parts: LanguageModelV3Content[]): string =>
+  parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+
+/** What the model reads of a failed call. */
+export const errorText = (error: CallError): string =>
+  error.body === undefined || error.body === '' ? error.message : `${error.message}\n${error.body}`;
+
+type ResultOutput =
+  { type: 'text'; value: string } | { type: 'json'; value: unknown } | { type: 'error-text'; value: string };
+
+/** A call's answer in the shape of response messages and of prompts. */
+export function outputOf(call: StoredCall): ResultOutput {
+  if (call.error !== null) return { type: 'error-text', value: errorText(call.error) };
+  return typeof call.result === 'string'
+    ? { type: 'text', value: call.result }
+    : { type: 'json', value: call.result ?? null };
+}
+
+export interface ResponseMessage {
+  role: 'assistant' | 'tool';
+  content: (
+    | { type: 'text'; text: string }
+    | { type: 'tool-call'; toolCallId: string; toolName: string; input: unknown }
+    | { type: 'tool-result'; toolCallId: string; toolName: string; output: ResultOutput }
+  )[];
+}
+
+/** What the steps of a turn added to the dialogue: every tool call stands with its result. */
+export function responseMessages(steps: StoredStep[], calls: StoredCall[]): ResponseMessage[] {
+  return steps.flatMap(({ step, parts }) => {
+    const own = calls.filter((call) => call.step === step);
+    const text = textOf(parts);
+    const assistant: ResponseMessage = {
+      role: 'assistant',
+      content: [
+        ...(text === '' && own.length > 0 ? [] : [{ type: 'text' as const, text }]),
+        ...own.map(({ callId, toolName, args }) => ({
+          type: 'tool-call' as const,
+          toolCallId: callId,
+          toolName,
+          input: args,
+        })),
+      ],
+    };
+    const answered = own.filter((call) => call.answered);
+    if (answered.length === 0) return [assistant];
+    const results: ResponseMessage = {
+      role: 'tool',
+      content: answered.map((call) => ({
+        type: 'tool-result' as const,
+        toolCallId: call.callId,
+        toolName: call.toolName,
+        output: outputOf(call),
+      })),
+    };
+    return [assistant, results];
+  });
+}
+
+function systemText({ instructions, unavailable }: Turn): string {
+  const notice = unavailable.length === 0 ? '' : `These tools are unavailable for now: ${unavailable.join(', ')}.`;
+  return [instructions ?? '', notice].filter((text) => text !== '').join('\n\n');
+}
+
+/**
+ * Order sent: instructions, then the messages cut to the last `maxContextMessages` (input messages are counted), then
+ * the steps of this turn, each call with its result.
+ */
+export function promptOf(
+  turn: Turn,
+  input: InputMessage[],
+  steps: StoredStep[],
+  calls: StoredCall[],
+): LanguageModelV3Prompt {
+  const system = systemText(turn);
+  const kept = turn.maxContextMessages === null ? input : input.slice(-turn.maxContextMessages);
+  const dialogue = kept.map(({ role, content }) => ({ role, content: [{ type: 'text' as const, text: content }] }));
+  return [
+    ...(system === '' ? [] : [{ role: 'system' as const, content: system }]),
+    ...dialogue,
+    ...responseMessages(steps, calls),
+  ] as LanguageModelV3Prompt;
+}
+
+/** Tools as the model sees them. */
+export const modelTools = ({ tools }: Turn): LanguageModelV3CallOptions['tools'] =>
+  tools.map(({ name, description, parameters }) => ({
+    type: 'function' as const,
+    name,
+    ...(description === null ? {} : { description }),
+    inputSchema: parameters,
+  }));
+
+export interface ParsedCall {
+  call: number;
+  callId: string;
+  toolName: string;
+  toolId: string | null;
+  kind: 'client' | 'http' | 'none';
+  args: unknown;
+  error: CallError | null;
+}
+
+/** The tool calls of an answer: ids made unique, arguments parsed, unknown tools refused. */
+export function callsOf(turn: Turn, parts: LanguageModelV3Content[]): ParsedCall[] {
+  const seen = new Set<string>();
+  const called = parts.filter((part) => part.type === 'tool-call');
+  return called.map(({ toolCallId, toolName, input }, call) => {
+    const callId = toolCallId === '' || seen.has(toolCallId) ? `${toolCallId}-${String(call)}` : toolCallId;
+    seen.add(callId);
+    const known = turn.tools.find(({ name }) => name === toolName);
+    const parsed = parseArguments(input);
+    const base = { call, callId, toolName, toolId: known?.id ?? null, args: parsed.args };
+    if (known === undefined) {
+      return { ...base, kind: 'none', error: { name: 'ToolNotFound', message: `There is no tool named ${toolName}.` } };
+    }
+    if (parsed.problem !== null)
+      return { ...base, kind: 'none', error: { name: 'InvalidArguments', message: parsed.problem } };
+    return { ...base, kind: known.type, error: null };
+  });
+}
+
+function parseArguments(input: string): { args: unknown; problem: string | null } {
+  if (input.trim() === '') return { args: {}, problem: null };
+  try {
+    const args: unknown = JSON.parse(input);
+    const isObject = typeof args === 'object' && args !== null && !Array.isArray(args);
+    return { args, problem: isObject ? null : 'The arguments must be a JSON object.' };
+  } catch {
+    return { args: input, problem: 'The arguments are not valid JSON.' };
+  }
+}
+
+/** Why a turn without further calls ended: final text is `stop`, any other reason of the provider is relayed. */
+export const stopReasonOf = (finishReason: string): string => (finishReason === 'tool-calls' ? 'stop' : finishReason);

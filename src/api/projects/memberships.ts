@@ -1,0 +1,61 @@
+import type { Role } from '../core/access';
+import { clock } from '../core/clock';
+import { query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+import { newId } from '../core/ids';
+
+/**
+ * Gives an account the memberships that were granted to its address before it signed in. Safe to repeat.
+ * Spec: Sign-in, rule 1.
+ */
+export async function activateWaitingMemberships(
+  { userId, email }: { userId: string; email: string },
+  tx: Tx,
+): Promise<void> {
+  await query(
+    'update project_members set user_id = $1, updated_at = $3 where email = $2 and user_id is null',
+    [userId, email, clock.now()],
+    tx,
+  );
+}
+
+/** Writes the membership of a project's founder, its one owner. */
+export async function addFoundingMember(
+  { projectId, userId, now }: { projectId: string; userId: string; now: Date },
+  tx: Tx,
+): Promise<void> {
+  await query(
+    `insert into project_members (id, project_id, user_id, email, role, created_at, updated_at)
+     select $1, $2, id, email, 'owner', $4, $4 from users where id = $3`,
+    [newId('member'), projectId, userId, now],
+    tx,
+  );
+}
+
+/** The user's role in a project; null when the user is no member, or there is no such project. */
+export async function roleIn(
+  { projectId, userId }: { projectId: string; userId: string },
+  tx?: Tx,
+): Promise<Role | null> {
+  const row = await queryOne<{ role: Role }>(
+    'select role from project_members where project_id = $1 and user_id = $2',
+    [projectId, userId],
+    tx,
+  );
+  return row?.role ?? null;
+}
+
+/** The user's roles in those projects, by project id; projects that the user is no member of are left out. */
+export async function rolesIn({
+  projectIds,
+  userId,
+}: {
+  projectIds: string[];
+  userId: string;
+}): Promise<Map<string, Role>> {
+  const rows = await query<{ project_id: string; role: Role }>(
+    'select project_id, role from project_members where user_id = $1 and project_id = any($2)',
+    [userId, projectIds],
+  );
+  return new Map(rows.map(({ project_id, role }) => [project_id, role]));
+}

@@ -1,0 +1,27 @@
+import type { z } from 'zod';
+import type { ProjectOut } from './schemas';
+import type { SeenProject } from './service';
+
+/** A project in the shape of the API, as the member who asks sees it. */
+export const presentProject = ({ project, role }: SeenProject): z.output<typeof ProjectOut> => ({
+  id: project.id,
+  name: project.name,
+  role,
+  owner_user_id: project.ownerUserId,
+  status: project.status,
+  paused_at: project.pausedAt?.toISOString() ?? null,
+  pause_reason: project.pauseReason,
+  // What follows without a column belongs to areas that are not in this build, where these are the only values.
+  guardrail_ids: [],
+  default_model_route_id: null,
+  max_concurrent_runs: project.maxConcurrentRuns,
+  max_chain_generations: project.maxChainGenerations,
+  max_orchestration_run_depth: project.maxOrchestrationRunDepth,
+  audit_reads_enabled: project.auditReadsEnabled,
+  managed_conversion: project.managedConversion,
+  require_priced_model: false,
+  trace_content_mode: 'full',
+  trace_content_retention_days: project.traceContentRetentionDays,
+  created_at: project.createdAt.toISOString(),
+  updated_at: project.updatedAt.toISOString(),
+});

@@ -1,0 +1,137 @@
+import { Op, literal } from 'sequelize';
+import type { WhereOptions } from 'sequelize';
+import type { Caller, Role } from '../core/access';
+import { clock } from '../core/clock';
+import { db, inTransaction, query } from '../core/db';
+import type { Tx } from '../core/db';
+import { invariant, notFound } from '../core/errors';
+import { newId } from '../core/ids';
+import { listByCursor } from '../core/pages';
+import { projectOfKey, rememberKey } from './idempotency';
+import { addFoundingMember, roleIn, rolesIn } from './memberships';
+import { Project } from './models';
+
+export { activateWaitingMemberships, roleIn } from './memberships';
+export { assertRunnable } from './runnable';
+
+/** A project as one of its members sees it. */
+export interface SeenProject {
+  project: Project;
+  role: Role;
+}
+
+/** What a new project may set, in the names of the API: the idempotency key stands for this very body. */
+export interface NewProject {
+  name: string;
+  max_concurrent_runs?: number | null | undefined;
+  max_chain_generations?: number | null | undefined;
+  max_orchestration_run_depth?: number | null | undefined;
+  audit_reads_enabled?: boolean | undefined;
+  managed_conversion?: boolean | undefined;
+  require_priced_model?: false | undefined;
+  trace_content_mode?: 'full' | undefined;
+  trace_content_retention_days?: number | null | undefined;
+}
+
+export interface CreateProjectInput {
+  userId: string;
+  body: NewProject;
+  idempotencyKey: string | undefined;
+}
+
+/**
+ * Makes a project with one member, its owner. Safe to repeat with an idempotency key: within 24 hours the same key and
+ * body give the first project again (`created` false).
+ * @throws idempotency_key_reused
+ */
+export async function createProject({
+  userId,
+  body,
+  idempotencyKey,
+}: CreateProjectInput): Promise<SeenProject & { created: boolean }> {
+  return inTransaction(async (tx) => {
+    const claim = idempotencyKey === undefined ? null : { userId, key: idempotencyKey, request: { ...body } };
+    if (claim !== null) {
+      // Of two requests with one key at once the second waits here, and then finds what the first one made.
+      await query('select 1 from users where id = $1 for no key update', [userId], tx);
+      const made = await projectOfKey(claim, tx);
+      if (made !== null) return { ...(await seenProject(made, userId, tx)), created: false };
+    }
+    const project = await insertProject(userId, body, tx);
+    if (claim !== null) await rememberKey(claim, project.id, tx);
+    return { project, role: 'owner', created: true };
+  });
+}
+
+async function insertProject(userId: string, body: NewProject, tx: Tx): Promise<Project> {
+  const now = clock.now();
+  const project = await Project.create(
+    {
+      id: newId('project'),
+      ownerUserId: userId,
+      name: body.name,
+      maxConcurrentRuns: body.max_concurrent_runs ?? null,
+      maxChainGenerations: body.max_chain_generations ?? null,
+      maxOrchestrationRunDepth: body.max_orchestration_run_depth ?? null,
+      auditReadsEnabled: body.audit_reads_enabled ?? false,
+      managedConversion: body.managed_conversion ?? true,
+      traceContentRetentionDays: body.trace_content_retention_days ?? null,
+      pausedAt: null,
+      pauseReason: null,
+      createdAt: now,
+      updatedAt: now,
+    },
+    { transaction: tx },
+  );
+  await addFoundingMember({ projectId: project.id, userId, now }, tx);
+  return project;
+}
+
+async function seenProject(projectId: string, userId: string, tx: Tx): Promise<SeenProject> {
+  const project = await Project.findByPk(projectId, { transaction: tx });
+  const role = await roleIn({ projectId, userId }, tx);
+  invariant(project !== null && role !== null, 'a remembered project exists, and its owner cannot leave it');
+  return { project, role };
+}
+
+/** One project. Who may see it was asked before. @throws not_found when it went meanwhile */
+export async function getProject(projectId: string): Promise<Project> {
+  const project = await Project.findByPk(projectId);
+  if (project === null) throw notFound();
+  return project;
+}
+
+export interface ListProjectsInput {
+  caller: Caller;
+  status: 'active' | 'archived' | undefined;
+  limit: number;
+  cursor: string | undefined;
+}
+
+/**
+ * The projects that the caller is a member of and that its credential reaches, newest first.
+ * @throws bad_request at `query.cursor`
+ */
+export async function listProjects({
+  caller,
+  status,
+  limit,
+  cursor,
+}: ListProjectsInput): Promise<{ rows: SeenProject[]; nextCursor: string | null }> {
+  const { userId, scopeProjectId } = caller;
+  const memberOf = literal(
+    `"project"."id" in (select m.project_id from project_members m where m.user_id = ${db.escape(userId)})`,
+  );
+  const where: WhereOptions = {
+    [Op.and]: [memberOf, scopeProjectId === null ? {} : { id: scopeProjectId }, status === undefined ? {} : { status }],
+  };
+  const scope = { route: 'listProjects', user_id: userId, project_id: scopeProjectId, status };
+  const { rows, nextCursor } = await listByCursor(Project, { where, limit, cursor, scope });
+  const held = await rolesIn({ projectIds: rows.map((row) => row.id), userId });
+  // A membership that ended between the two reads takes its row along.
+  const seen = rows.flatMap((project) => {
+    const role = held.get(project.id);
+    return role === undefined ? [] : [{ project, role }];
+  });
+  return { rows: seen, nextCursor };
+}

@@ -1,0 +1,156 @@
+import { clock } from '../core/clock';
+import { inTransaction, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+import { ApiError, invalidInput, notFound } from '../core/errors';
+import { isId, newId } from '../core/ids';
+import { listByOffset } from '../core/pages';
+import { missingSecrets, secretValue } from '../secrets/service';
+import { AiProvider } from './models';
+import type { Vendor } from './models';
+
+export interface AiProviderInput {
+  name: string;
+  provider: Vendor;
+  defaultModel: string;
+  secretId: string | null;
+  baseUrl: string | null;
+}
+
+/** What a model call needs of a provider, or why there is none: its row, or the value behind its secret, is gone. */
+export type ProviderAccess =
+  | { ok: true; provider: Vendor; baseUrl: string | null; defaultModel: string; apiKey: string | null }
+  | { ok: false; reason: 'gone' | 'secret_gone' };
+
+/**
+ * Stores a provider. No vendor is called: a wrong key shows when a model is. Not repeatable: each call makes one.
+ * @throws SECRET_NOT_FOUND, VALIDATION_FAILED
+ */
+export async function createAiProvider(projectId: string, input: AiProviderInput): Promise<AiProvider> {
+  assertReachable(input);
+  return inTransaction(async (tx) => {
+    await assertSecret(projectId, input.secretId, tx);
+    const now = clock.now();
+    return AiProvider.create(
+      { id: newId('aiProvider'), projectId, ...input, createdAt: now, updatedAt: now },
+      { transaction: tx },
+    );
+  });
+}
+
+/**
+ * Changes the given fields of a provider, used from the next model call on. Repeatable.
+ * @throws not_found, SECRET_NOT_FOUND, VALIDATION_FAILED
+ */
+export async function updateAiProvider(
+  projectId: string,
+  aiProviderId: string,
+  change: Partial<AiProviderInput>,
+): Promise<AiProvider> {
+  return inTransaction(async (tx) => {
+    const row = await AiProvider.findOne({
+      where: { projectId, id: aiProviderId },
+      transaction: tx,
+      lock: tx.LOCK.NO_KEY_UPDATE,
+    });
+    if (row === null) throw notFound();
+    row.set(change);
+    assertReachable(row);
+    if (change.secretId !== undefined) await assertSecret(projectId, change.secretId, tx);
+    return row.set({ updatedAt: clock.now() }).save({ transaction: tx });
+  });
+}
+
+/**
+ * Deletes a provider. Agents on it always block; the history of calls it served blocks only without `force`, and keeps
+ * the provider's id. The row is locked first, so that an agent being written with it is either counted or refused.
+ * @throws not_found, AI_PROVIDER_HAS_DEPENDENTS
+ */
+export async function deleteAiProvider(projectId: string, aiProviderId: string, force: boolean): Promise<void> {
+  await inTransaction(async (tx) => {
+    const row = await AiProvider.findOne({
+      where: { projectId, id: aiProviderId },
+      transaction: tx,
+      lock: tx.LOCK.UPDATE,
+    });
+    if (row === null) throw notFound();
+    const { agents, usage } = await dependentsOf(projectId, aiProviderId, tx);
+    if (agents > 0 || (usage > 0 && !force)) {
+      throw new ApiError('AI_PROVIDER_HAS_DEPENDENTS', 'Agents or usage history name this provider.', {
+        meta: {
+          agent_count: agents,
+          chat_count: 0,
+          model_route_count: 0,
+          price_count: 0,
+          usage_count: usage,
+          forcible: agents === 0,
+        },
+      });
+    }
+    await row.destroy({ transaction: tx });
+  });
+}
+
+/** One provider of the project. @throws not_found */
+export async function getAiProvider(projectId: string, aiProviderId: string): Promise<AiProvider> {
+  const row = await findProvider(projectId, aiProviderId);
+  if (row === null) throw notFound();
+  return row;
+}
+
+/** A page of the project's providers, newest first. */
+export const listAiProviders = (projectId: string, page: { limit: number; offset: number }) =>
+  listByOffset(AiProvider, { where: { projectId }, ...page });
+
+/**
+ * A provider of the project, or null. Inside a transaction it is held until the transaction ends, so that it is not
+ * deleted while the row that names it is written.
+ */
+export async function findProvider(projectId: string, aiProviderId: string, tx?: Tx): Promise<AiProvider | null> {
+  if (!isId('aiProvider', aiProviderId)) return null;
+  return AiProvider.findOne({
+    where: { projectId, id: aiProviderId },
+    ...(tx === undefined ? {} : { transaction: tx, lock: tx.LOCK.KEY_SHARE }),
+  });
+}
+
+/**
+ * How to call a provider now, its key included; nothing of it is kept beyond the call it is read for.
+ * A provider without a secret answers `apiKey` null.
+ */
+export async function providerAccess(projectId: string, aiProviderId: string): Promise<ProviderAccess> {
+  const row = await findProvider(projectId, aiProviderId);
+  if (row === null) return { ok: false, reason: 'gone' };
+  const apiKey = row.secretId === null ? null : await secretValue(projectId, row.secretId);
+  if (row.secretId !== null && apiKey === null) return { ok: false, reason: 'secret_gone' };
+  return { ok: true, provider: row.provider, baseUrl: row.baseUrl, defaultModel: row.defaultModel, apiKey };
+}
+
+function assertReachable({ provider, baseUrl }: Pick<AiProviderInput, 'provider' | 'baseUrl'>): void {
+  if (provider === 'custom' && baseUrl === null) {
+    throw invalidInput('VALIDATION_FAILED', 'base_url', 'is required for the provider `custom`');
+  }
+}
+
+async function assertSecret(projectId: string, secretId: string | null, tx: Tx): Promise<void> {
+  if (secretId === null) return;
+  const [missing] = await missingSecrets(projectId, [secretId], tx);
+  if (missing === undefined) return;
+  throw new ApiError('SECRET_NOT_FOUND', 'secret_id names no secret of this project.', {
+    details: [{ path: 'secret_id', message: 'names no secret of this project' }],
+  });
+}
+
+/** Agents and generations import this area, so it counts their rows by statement and not through their services. */
+async function dependentsOf(
+  projectId: string,
+  aiProviderId: string,
+  tx: Tx,
+): Promise<{ agents: number; usage: number }> {
+  const counts = await queryOne<{ agents: number; usage: number }>(
+    `select (select count(*)::int from agents where project_id = $1 and ai_provider_id = $2) as agents,
+            (select count(*)::int from generations where project_id = $1 and ai_provider_id = $2) as usage`,
+    [projectId, aiProviderId],
+    tx,
+  );
+  return counts ?? { agents: 0, usage: 0 };
+}

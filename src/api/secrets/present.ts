@@ -1,0 +1,13 @@
+import type { z } from 'zod';
+import type { Secret } from './models';
+import type { SecretOut } from './schemas';
+
+/** A secret as the API shows it: everything but its value. */
+export const presentSecret = (row: Secret): z.output<typeof SecretOut> => ({
+  id: row.id,
+  project_id: row.projectId,
+  name: row.name,
+  has_value: true,
+  created_at: row.createdAt.toISOString(),
+  updated_at: row.updatedAt.toISOString(),
+});

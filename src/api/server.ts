@@ -1,0 +1,59 @@
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import { announceReady, onStop, readMailbox } from '../local/child';
+import { createApp } from './app';
+import { config } from './core/config';
+import { closeDatabase, db } from './core/db';
+import { errorFacts, log, setLogLevel } from './core/log';
+import { closeOutbound } from './core/outbound';
+import { closePrograms } from './core/tenant-programs';
+import { closeEngine } from './core/temporal';
+import { setMailboxReader } from './dev/mailbox';
+import { migrate } from './migrations';
+import { firstAttempts } from './webhooks/first-attempts';
+
+/** Ends in order: no new connections, running requests finish, then what the process holds is handed over. */
+async function stop(server: Server): Promise<void> {
+  log.info({ msg: 'api stopping' });
+  const closed = new Promise((resolve) => server.close(resolve));
+  server.closeIdleConnections();
+  const cut = setTimeout(() => {
+    server.closeAllConnections();
+  }, config().DRAIN_SECONDS * 1000);
+  await closed;
+  clearTimeout(cut);
+  await firstAttempts.drain();
+  await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
+  await closeDatabase();
+  log.info({ msg: 'api stopped' });
+}
+
+async function main(): Promise<void> {
+  const { HOST, PORT, LOG_LEVEL, localMode } = config();
+  setLogLevel(LOG_LEVEL);
+  await migrate(db, 'up');
+  if (localMode) setMailboxReader(readMailbox);
+  const server = createServer(createApp());
+  server.requestTimeout = 0; // A waited run may take as long as GENERATION_WAIT_MAX_SECONDS.
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(PORT, HOST, resolve);
+  });
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : PORT;
+  let stopping = false;
+  onStop(async () => {
+    if (stopping) return;
+    stopping = true;
+    await stop(server);
+    process.exit(0);
+  });
+  log.info({ msg: 'api ready', port });
+  announceReady({ port });
+}
+
+main().catch((error: unknown) => {
+  log.fatal({ msg: 'api did not start', ...errorFacts(error) });
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,13 @@
+import type { z } from 'zod';
+import type { User } from './models';
+import type { UserOut } from './schemas';
+
+/** An account in the shape of the API. */
+export const presentUser = (row: User): z.output<typeof UserOut> => ({
+  id: row.id,
+  email: row.email,
+  name: row.name,
+  email_verified: row.emailVerified,
+  roles: row.roles,
+  created_at: row.createdAt.toISOString(),
+});

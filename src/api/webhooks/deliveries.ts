@@ -1,0 +1,191 @@
+import { Op } from 'sequelize';
+import type { WhereOptions } from 'sequelize';
+import { clock, shifted } from '../core/clock';
+import { config } from '../core/config';
+import { query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+import { notFound } from '../core/errors';
+import type { EventEnvelope, NewEvent } from '../core/events';
+import { newId } from '../core/ids';
+import { listByCursor } from '../core/pages';
+import { Delivery } from './models';
+import type { DeliveryStatus } from './models';
+import { entriesMatching } from './patterns';
+
+const DAY_MS = 86_400_000;
+
+/** Room beside the receiver's time for reading and recording, before anybody else may take a claimed delivery. */
+const CLAIM_MARGIN_MS = 5_000;
+
+/** A delivery together with the text that is signed and sent. */
+export interface DeliveryView {
+  delivery: Delivery;
+  body: string;
+}
+
+/** One counted attempt. */
+export interface DeliveryAttempt {
+  number: number;
+  started_at: Date;
+  duration_ms: number;
+  status_code: number | null;
+  error: string | null;
+}
+
+/** A delivery to be recorded: which event goes to which webhook. */
+export interface NewDelivery {
+  webhookId: string;
+  eventId: string;
+  eventType: string;
+}
+
+/** Until when the process that commits a delivery has it for itself; null where the engine makes the first attempt. */
+const claimUntil = (now: Date): Date | null =>
+  config().DELIVERY_FIRST_ATTEMPT === 'inline'
+    ? shifted(now, config().WEBHOOK_TIMEOUT_SECONDS * 1000 + CLAIM_MARGIN_MS)
+    : null;
+
+const INSERT_DELIVERIES = `
+  insert into webhook_deliveries (id, project_id, webhook_id, event_id, event_type, status, attempts, next_attempt_at,
+    claimed_until, redelivery, created_at, updated_at)
+  select row.id, $1::text, row.webhook_id, row.event_id, row.event_type, 'pending', 0, $2::timestamptz,
+    $3::timestamptz, $4::boolean, $2::timestamptz, $2::timestamptz
+  from unnest($5::text[], $6::text[], $7::text[], $8::text[]) as row (id, webhook_id, event_id, event_type)`;
+
+function insertBinds(
+  { projectId, now, redelivery }: { projectId: string; now: Date; redelivery: boolean },
+  rows: NewDelivery[],
+): { ids: string[]; binds: unknown[] } {
+  const ids = rows.map(() => newId('delivery'));
+  const columns = [
+    ids,
+    rows.map((row) => row.webhookId),
+    rows.map((row) => row.eventId),
+    rows.map((row) => row.eventType),
+  ];
+  return { ids, binds: [projectId, now, claimUntil(now), redelivery, ...columns] };
+}
+
+/** Records redeliveries, in the order given. @returns their ids, in that order */
+export async function insertRedeliveries(tx: Tx, projectId: string, rows: NewDelivery[]): Promise<string[]> {
+  const { ids, binds } = insertBinds({ projectId, now: clock.now(), redelivery: true }, rows);
+  await query(INSERT_DELIVERIES, binds, tx);
+  return ids;
+}
+
+/**
+ * Records an event and one delivery for each active webhook that subscribes to it now, in the transaction of the change
+ * that it tells of. An event that nobody subscribes to is not stored. Repeating it makes another event.
+ * Spec: Events, rule 1; Delivery behaviour, rule 1.
+ * @returns the ids of the deliveries; hand them to `firstAttempts.offer` after the commit, and only then
+ */
+export async function recordEvent(tx: Tx, event: NewEvent): Promise<string[]> {
+  // The lock keeps a webhook from being deleted before the commit; the insert would fail, and the change with it.
+  const webhooks = await query<{ id: string }>(
+    'select id from webhooks where project_id = $1 and active and events && $2::text[] order by id for key share',
+    [event.projectId, entriesMatching(event.type)],
+    tx,
+  );
+  if (webhooks.length === 0) return [];
+  const { projectId, type, resourceType, resourceId } = event;
+  const eventId = newId('event');
+  const now = clock.now();
+  const { ids, binds } = insertBinds(
+    { projectId, now, redelivery: false },
+    webhooks.map(({ id }) => ({ webhookId: id, eventId, eventType: type })),
+  );
+  await query(
+    `with event as (
+       insert into events (id, project_id, type, resource_type, resource_id, body, causation, created_at)
+       values ($9, $1, $10, $11, $12, $13, $14::text[], $2))
+     ${INSERT_DELIVERIES}`,
+    [...binds, eventId, type, resourceType, resourceId, bodyOf(event, eventId, now), event.causation ?? []],
+    tx,
+  );
+  return ids;
+}
+
+function bodyOf(event: NewEvent, eventId: string, now: Date): string {
+  const envelope: EventEnvelope = {
+    id: eventId,
+    type: event.type,
+    project_id: event.projectId,
+    resource_type: event.resourceType,
+    resource_id: event.resourceId,
+    data: event.data,
+    created_at: now.toISOString(),
+  };
+  return JSON.stringify(envelope);
+}
+
+/** Settled deliveries that were recorded before this are no longer to be seen, whether their rows are gone or not. */
+export const retainedSince = (): Date => shifted(clock.now(), -config().DELIVERY_RETENTION_DAYS * DAY_MS);
+
+const retained = (): WhereOptions => ({
+  [Op.or]: [{ status: 'pending' }, { createdAt: { [Op.gt]: retainedSince() } }],
+});
+
+/** @throws not_found, for one past its retention too */
+export async function getDelivery(
+  { projectId, deliveryId }: { projectId: string; deliveryId: string },
+  tx?: Tx,
+): Promise<DeliveryView> {
+  const delivery = await Delivery.findOne({
+    where: { [Op.and]: [{ id: deliveryId, projectId }, retained()] },
+    ...(tx === undefined ? {} : { transaction: tx }),
+  });
+  if (delivery === null) throw notFound();
+  const event = await queryOne<{ body: string }>('select body from events where id = $1', [delivery.eventId], tx);
+  if (event === null) throw notFound(); // The event goes with its project, its webhook's deliveries with the webhook.
+  return { delivery, body: event.body };
+}
+
+/** The counted attempts of a delivery, first one first. @throws not_found */
+export async function listAttempts(name: { projectId: string; deliveryId: string }): Promise<DeliveryAttempt[]> {
+  const { delivery } = await getDelivery(name);
+  return query<DeliveryAttempt>(
+    `select number, started_at, duration_ms, status_code, error
+     from webhook_delivery_attempts where delivery_id = $1 order by number`,
+    [delivery.id],
+  );
+}
+
+export interface DeliveryFilters {
+  webhookId?: string | undefined;
+  status?: DeliveryStatus | undefined;
+  eventType?: string | undefined;
+  eventId?: string | undefined;
+}
+
+/** One page of a project's deliveries, newest first; filters combine. @throws bad_request at `query.cursor` */
+export async function listDeliveries({
+  projectId,
+  filters,
+  limit,
+  cursor,
+}: {
+  projectId: string;
+  filters: DeliveryFilters;
+  limit: number;
+  cursor: string | undefined;
+}): Promise<{ rows: DeliveryView[]; nextCursor: string | null }> {
+  const given = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== undefined)) as Record<
+    string,
+    string
+  >;
+  const { rows, nextCursor } = await listByCursor(Delivery, {
+    where: { [Op.and]: [{ projectId, ...given }, retained()] },
+    limit,
+    cursor,
+    scope: { route: 'listDeliveries', projectId, ...given },
+  });
+  const events = await query<{ id: string; body: string }>('select id, body from events where id = any($1::text[])', [
+    [...new Set(rows.map((row) => row.eventId))],
+  ]);
+  const bodies = new Map(events.map(({ id, body }) => [id, body]));
+  const views = rows.flatMap((delivery) => {
+    const body = bodies.get(delivery.eventId);
+    return body === undefined ? [] : [{ delivery, body }];
+  });
+  return { rows: views, nextCursor };
+}

@@ -1,0 +1,58 @@
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { config } from './api/core/config';
+import { closeDatabase, db } from './api/core/db';
+import { errorFacts, log, setLogLevel } from './api/core/log';
+import { closeOutbound } from './api/core/outbound';
+import { closePrograms } from './api/core/tenant-programs';
+import { closeEngine } from './api/core/temporal';
+import { smtpMailer } from './api/auth/mailer';
+import type { Mailer } from './api/auth/mailer';
+import { firstAttempts } from './api/webhooks/first-attempts';
+import { announceReady, onStop, sendMail } from './local/child';
+import { migrate } from './api/migrations';
+import { ensureSchedules } from './schedules';
+import { startWorkers } from './workers';
+
+/** Without an SMTP server local mode hands mails to the development mailbox. */
+function mailer(): Mailer {
+  const { SMTP_URL, MAIL_FROM } = config();
+  if (SMTP_URL !== undefined) return smtpMailer(SMTP_URL, MAIL_FROM ?? '');
+  return { send: sendMail };
+}
+
+async function main(): Promise<void> {
+  setLogLevel(config().LOG_LEVEL);
+  // The engine's core would end the process by itself; the order of ending is ours.
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', ({ level }) => log.warn({ msg: 'engine worker', level })),
+  });
+  await migrate(db, 'up');
+  const workers = await startWorkers({ mailer: mailer() });
+  await ensureSchedules();
+  let stopping = false;
+  const stop = async (): Promise<void> => {
+    if (stopping) return;
+    stopping = true;
+    log.info({ msg: 'worker stopping' });
+    await workers.stop();
+    await firstAttempts.drain();
+    await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
+    await closeDatabase();
+    log.info({ msg: 'worker stopped' });
+    process.exit(0);
+  };
+  onStop(stop);
+  workers.ended.catch((error: unknown) => {
+    log.fatal({ msg: 'worker failed', ...errorFacts(error) });
+    process.exit(1);
+  });
+  log.info({ msg: 'worker ready' });
+  announceReady({});
+}
+
+main().catch((error: unknown) => {
+  log.fatal({ msg: 'worker did not start', ...errorFacts(error) });
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+});

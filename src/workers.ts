@@ -1,0 +1,72 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import type { WorkerOptions } from '@temporalio/worker';
+import { createActivities } from './activities';
+import { CodesOnly } from './activities/interceptor';
+import type { Mailer } from './api/auth/mailer';
+import { config } from './api/core/config';
+import { engineConnection, queues } from './api/core/temporal';
+
+export interface RunningWorkers {
+  /** Takes no new work and lets running calls end, up to the grace time. */
+  stop: () => Promise<void>;
+  /** Resolves when the workers have ended, rejects when one of them failed. */
+  ended: Promise<void>;
+}
+
+/** The bundle that the build made; under jest the code runs from its sources, and the bundle lies in `dist` all the same. */
+function bundlePath(): string {
+  const candidates = [join(__dirname, 'workflow-bundle.js'), resolve(__dirname, '../dist/workflow-bundle.js')];
+  const found = candidates.find((path) => existsSync(path));
+  if (found === undefined) throw new Error('The workflow bundle is missing: run `npm run build` first');
+  return found;
+}
+
+/**
+ * Starts the three workers of a process: workflows and database work on `platform`, model and tool calls on `calls`,
+ * deliveries and mail on `deliveries`. Each has slots of its own, so that slow providers stop no settlement and no delivery.
+ */
+export async function startWorkers({ mailer }: { mailer: Mailer }): Promise<RunningWorkers> {
+  const { options, namespace } = engineConnection();
+  const connection = await NativeConnection.connect(options);
+  const activities = createActivities({ mailer });
+  const common: WorkerOptions = {
+    connection,
+    namespace,
+    activities,
+    taskQueue: queues.platform,
+    shutdownGraceTime: config().DRAIN_SECONDS * 1000,
+    interceptors: { activity: [() => ({ inbound: new CodesOnly() })] },
+  };
+  const workers = await Promise.all([
+    Worker.create({
+      ...common,
+      workflowBundle: { codePath: bundlePath() },
+      maxCachedWorkflows: 500,
+      maxConcurrentActivityTaskExecutions: 100,
+    }),
+    Worker.create({
+      ...common,
+      taskQueue: queues.calls,
+      maxConcurrentActivityTaskExecutions: config().CALL_SLOTS,
+      maxHeartbeatThrottleInterval: Math.min(5_000, (config().CALL_HEARTBEAT_SECONDS * 1000) / 3),
+    }),
+    Worker.create({
+      ...common,
+      taskQueue: queues.deliveries,
+      maxConcurrentActivityTaskExecutions: config().DELIVERY_SLOTS,
+      maxHeartbeatThrottleInterval: 1_000,
+    }),
+  ]);
+  const ended = Promise.all(workers.map((worker) => worker.run())).then(() => undefined);
+  ended.catch(() => undefined); // Whoever waits for `ended` sees it; nobody has to.
+  return {
+    ended,
+    stop: async () => {
+      for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+      await ended.catch(() => undefined);
+      await connection.close();
+    },
+  };
+}

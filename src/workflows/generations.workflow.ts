@@ -1,0 +1,152 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  allHandlersFinished,
+  condition,
+  continueAsNew,
+  defineSignal,
+  defineUpdate,
+  isCancellation,
+  proxyActivities,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { Activities } from '../activities';
+import { AWAIT_REST, ROW_CHANGED, SUBMIT_TOOL_OUTPUTS } from './generations.contract';
+import type { GenerationInput, RestInput, ServerCall, Submission } from './generations.contract';
+import { database, model, tool } from './options';
+
+const { acceptToolOutputs, recordLostCall, recordPause, settleGeneration } = proxyActivities<Activities>(database);
+
+export const submitToolOutputs = defineUpdate<undefined, [Submission]>(SUBMIT_TOOL_OUTPUTS);
+export const awaitRest = defineUpdate<undefined, [RestInput]>(AWAIT_REST);
+export const rowChanged = defineSignal(ROW_CHANGED);
+
+/** What the handlers and the loop tell one another. */
+interface Progress {
+  /** Number of the pause that stands, as the row counts. */
+  pause: number;
+  /** Whether that pause still takes a submission. */
+  open: boolean;
+  taken: string | undefined;
+  moved: boolean;
+  /** Number of the last pause that is committed. */
+  rested: number;
+  /** The run is over, or moves on to a fresh history: waiters are let go and read the row. */
+  over: boolean;
+}
+
+/** One run of an agent's model loop. It decides what comes next; rows and activities hold everything else. */
+export async function generation(input: GenerationInput): Promise<void> {
+  const progress: Progress = { pause: 0, open: false, taken: undefined, moved: false, rested: 0, over: false };
+  listen(progress);
+  let failure: Error | undefined;
+  try {
+    await loop(input, progress);
+  } catch (error) {
+    failure = await settleAfter(error, input.generationId);
+  }
+  progress.open = false;
+  progress.over = true;
+  await CancellationScope.nonCancellable(() => condition(allHandlersFinished));
+  if (failure !== undefined) throw failure;
+}
+
+function listen(progress: Progress): void {
+  setHandler(
+    submitToolOutputs,
+    ({ submissionId }) => {
+      progress.taken = submissionId;
+      progress.open = false;
+      return undefined;
+    },
+    {
+      validator: (given: Submission) => {
+        if (!progress.open || given.pause !== progress.pause) throw refusal('GENERATION_NOT_AWAITING_TOOL_OUTPUTS');
+      },
+    },
+  );
+  setHandler(awaitRest, async ({ afterPause }) => {
+    // A waiter outlives the cancellation of the run: it is answered by the settlement.
+    await CancellationScope.nonCancellable(() => condition(() => progress.over || progress.rested > afterPause));
+    return undefined;
+  });
+  setHandler(rowChanged, () => {
+    progress.moved = true;
+  });
+}
+
+async function loop(input: GenerationInput, progress: Progress): Promise<void> {
+  const { generationId, heartbeatMs } = input;
+  const { runModelStep } = proxyActivities<Activities>(model(heartbeatMs));
+  for (let step = 1; ;) {
+    const at = await runModelStep({ generationId, step });
+    if (at.kind === 'settled') return;
+    await callAll(input, at.step, at.serverCalls);
+    if (at.clientCalls > 0) await pauseFor(generationId, at.pause, progress);
+    step = at.step + 1;
+    if (workflowInfo().continueAsNewSuggested) await moveOn(input, progress);
+  }
+}
+
+/** Makes the calls of one step, all at once; one that was lost with its worker is recorded as such, never repeated. */
+async function callAll(
+  { generationId, heartbeatMs }: GenerationInput,
+  step: number,
+  calls: ServerCall[],
+): Promise<void> {
+  await Promise.all(
+    calls.map(async ({ call, timeoutMs, read }) => {
+      const { callTool } = proxyActivities<Activities>(tool(heartbeatMs, timeoutMs, read));
+      try {
+        await callTool({ generationId, step, call });
+      } catch (error) {
+        if (isCancellation(error) || isRowGone(error)) throw error;
+        await recordLostCall({ generationId, step, call });
+      }
+    }),
+  );
+}
+
+/** Waits for the outputs of one pause; also returns when the row was changed by others, and the next look at it decides. */
+async function pauseFor(generationId: string, pause: number, progress: Progress): Promise<void> {
+  if (pause !== progress.pause) progress.taken = undefined;
+  progress.pause = pause;
+  progress.moved = false;
+  for (;;) {
+    progress.open = progress.taken === undefined; // Open before anyone can be told.
+    await recordPause({ generationId, pause });
+    progress.rested = pause;
+    await condition(() => progress.taken !== undefined || progress.moved);
+    const submissionId = progress.taken;
+    if (submissionId === undefined) return;
+    if (await acceptToolOutputs({ generationId, pause, submissionId })) return;
+    progress.taken = undefined; // Its row is gone (a database restored from an older copy): the pause stands.
+  }
+}
+
+/** A long run goes on with a fresh history; the rows are its program counter, so nothing is handed over. */
+async function moveOn(input: GenerationInput, progress: Progress): Promise<void> {
+  progress.over = true;
+  await condition(allHandlersFinished);
+  await continueAsNew<typeof generation>(input);
+}
+
+/** No run ends before its row is settled; what is returned is the error with which the run is to close, if any. */
+async function settleAfter(error: unknown, generationId: string): Promise<Error | undefined> {
+  if (isRowGone(error)) return undefined;
+  if (!isCancellation(error) && !(error instanceof ActivityFailure)) throw error; // The SDK's own: continue-as-new, a bug.
+  const code = isCancellation(error) ? 'GENERATION_CANCELLED' : 'GENERATION_FAILED';
+  try {
+    await CancellationScope.nonCancellable(() => settleGeneration({ generationId, code }));
+  } catch (second) {
+    if (!isRowGone(second)) throw second;
+  }
+  return isCancellation(error) && error instanceof Error ? error : undefined;
+}
+
+const isRowGone = (error: unknown): boolean =>
+  error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === 'ROW_GONE';
+
+const refusal = (code: string): ApplicationFailure => ApplicationFailure.nonRetryable(code, code);

@@ -1,0 +1,4 @@
+export { generation } from './generations.workflow';
+export { mail } from './mail.workflow';
+export { delivery } from './webhooks.workflow';
+export { retain, sweepExpired, sweepLost, sweepStarts } from './sweeps.workflow';

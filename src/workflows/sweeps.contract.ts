@@ -1,0 +1,56 @@
+import type { RunInput } from '../api/core/temporal';
+
+/** Kinds of rows that belong to a run, by their table; a worker's activities know what each stands for. */
+export const SWEEP_KINDS = ['generations', 'webhook_deliveries', 'sign_in_codes'] as const;
+
+/** Tables that `sweepExpired` clears for the Schedule `sweep/auth`. */
+export const AUTH_TABLES = [
+  'sign_in_codes',
+  'sign_in_requests',
+  'session_families',
+  'project_idempotency_keys',
+] as const;
+
+/** Tables that `retain` clears for the Schedule `retention/deliveries`; deliveries first, since events go after them. */
+export const DELIVERY_TABLES = ['webhook_deliveries', 'events'] as const;
+
+/** One kind of rows that belong to a run, for the sweeps. */
+export interface SweepKind {
+  /** As in `SWEEP_KINDS`. */
+  name: string;
+  /** The runs' workflow type. */
+  workflowType: string;
+  /** The runs look at their row by themselves and need no signal when it settled without them. */
+  endsByItself?: boolean;
+  /** Runs of rows whose start seems to be lost, oldest row first, at most `limit`. */
+  unseen(olderThan: Date, limit: number): Promise<RunInput[]>;
+  /** A page of rows that are not settled, in the order of their ids; `id` is the row's, `run.id` the run's. */
+  unsettled(afterId: string | null, limit: number): Promise<{ id: string; run: RunInput }[]>;
+}
+
+/** Input of `sweepStarts` and `sweepLost`. */
+export interface SweepInput {
+  kinds: readonly string[];
+}
+
+/** Input of `sweepExpired` and `retain`. */
+export interface RemovalInput {
+  tables: readonly string[];
+}
+
+export interface StartCounts {
+  started: number;
+}
+
+export interface LostCounts {
+  /** Rows without a run, whose run was started. */
+  started: number;
+  /** Runs whose row is settled or gone, which were told so. */
+  signalled: number;
+}
+
+/** One piece of a removal; `after` is where the next one goes on, null at the end. */
+export interface RemovalPiece {
+  removed: number;
+  after: string | null;
+}

@@ -1,0 +1,48 @@
+import { inTransaction, query, queryOne } from '../../src/api/core/db';
+import type { EventType } from '../../src/api/core/events';
+import { recordEvent } from '../../src/api/webhooks/deliveries';
+import { firstAttempts } from '../../src/api/webhooks/first-attempts';
+
+/** Columns of a delivery that tests look at, those that no caller sees included. */
+export interface DeliveryColumns {
+  id: string;
+  status: string;
+  attempts: number;
+  status_code: number | null;
+  response_body: string | null;
+  next_attempt_at: Date | null;
+  last_attempt_at: Date | null;
+  claimed_until: Date | null;
+  run_seen_at: Date | null;
+  created_at: Date;
+}
+
+export const deliveryRow = async (id: string): Promise<DeliveryColumns> => {
+  const row = await queryOne<DeliveryColumns>('select * from webhook_deliveries where id = $1', [id]);
+  if (row === null) throw new Error(`no delivery ${id}`);
+  return row;
+};
+
+/** Commits an event as an area does, without the first attempts: as if the process died right after the commit. */
+export const recordOnly = (projectId: string, type: EventType = 'project.paused'): Promise<string[]> =>
+  inTransaction((tx) =>
+    recordEvent(tx, {
+      projectId,
+      type,
+      resourceType: 'project',
+      resourceId: projectId,
+      data: { project_id: projectId, paused_at: '2026-10-01T12:00:00.000Z', pause_reason: 'Grüße "manual"' },
+    }),
+  );
+
+/** Commits an event and begins the first attempts. @returns the ids of its deliveries */
+export async function emit(projectId: string, type: EventType = 'project.paused'): Promise<string[]> {
+  const ids = await recordOnly(projectId, type);
+  firstAttempts.offer(ids);
+  return ids;
+}
+
+/** Changes columns of a delivery behind the service's back. */
+export async function alterDelivery(id: string, assignments: string, bind: unknown[] = []): Promise<void> {
+  await query(`update webhook_deliveries set ${assignments} where id = $1`, [id, ...bind]);
+}
