@@ -100,6 +100,6 @@ export function onStop(stop: () => Promise<void>): void {
     setTimeout(() => process.exit(1), ORPHAN_MS).unref();
   };
   if (isSupervised()) process.once('disconnect', beginAsOrphan);
-  // False, not undefined: there was a channel, and it closed before this call.
-  else if (process.argv.includes('--local') && process.connected === false) beginAsOrphan();
+  // There was a channel, and it closed before this call.
+  else if (process.argv.includes('--local') && process.send !== undefined) beginAsOrphan();
 }

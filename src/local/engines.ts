@@ -191,7 +191,9 @@ async function startPostgres(engines: EngineSet, options: EngineOptions, dataDir
     return {
       spec: prepared.specAt(port),
       isReady: async () => await answersQueries(adminUrl),
-      prepare: prepared.unlock,
+      prepare: async () => {
+        await prepared.unlock();
+      },
     };
   });
   await ensureDatabase(url, 'svc');

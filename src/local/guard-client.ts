@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineSpec, GuardMessage, GuardRequest } from './guard-messages';
@@ -43,6 +44,65 @@ function guardProgram(): string {
   return program;
 }
 
+/** Questions to the guard and their answers. */
+class GuardChannel {
+  /** Resolves when the guard has ended. */
+  readonly gone: Promise<void>;
+  private readonly pending = new Map<number, Pending>();
+  private readonly listeners: ((exit: EngineExit) => void)[] = [];
+  private last = 0;
+
+  constructor(private readonly child: ChildProcess) {
+    this.gone = new Promise((resolve) => {
+      child.once('exit', () => {
+        for (const { reject } of this.pending.values())
+          reject(new Error('The guard of the engines ended unexpectedly.'));
+        this.pending.clear();
+        resolve();
+      });
+    });
+    child.on('message', (message: GuardMessage) => {
+      if (message.type === 'exit') for (const listener of this.listeners) listener(message);
+      else if (message.error === undefined) this.settle(message.id)?.resolve(message.process);
+      else this.settle(message.id)?.reject(new Error(message.error));
+    });
+  }
+
+  onExit(listener: (exit: EngineExit) => void): void {
+    this.listeners.push(listener);
+  }
+
+  async ask(request: Request): Promise<ProcessIdentity | undefined> {
+    return await new Promise((resolve, reject) => {
+      const id = ++this.last;
+      this.pending.set(id, { resolve, reject });
+      this.child.channel?.ref();
+      this.child.send({ ...request, id } satisfies GuardRequest, (error) => {
+        if (error !== null) this.settle(id)?.reject(new Error(`The guard of the engines is gone: ${error.message}`));
+      });
+    });
+  }
+
+  /** Only an open question keeps this process alive. */
+  private settle(id: number): Pending | undefined {
+    const waiting = this.pending.get(id);
+    this.pending.delete(id);
+    if (this.pending.size === 0) this.child.channel?.unref();
+    return waiting;
+  }
+}
+
+async function close(child: ChildProcess, gone: Promise<void>, identity: ProcessIdentity): Promise<void> {
+  if (child.connected) child.disconnect();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), CLOSE_MS);
+  });
+  const result = await Promise.race([gone, late]);
+  clearTimeout(timer);
+  if (result === 'late') await endProcess(identity, { graceMs: 0 });
+}
+
 /** Starts the guard program. Its channel is not held against the end of this process: when this process ends, so do the engines. */
 export async function startGuard(): Promise<Guard> {
   // Detached: a Ctrl-C in the terminal goes to the supervisor alone, which then stops everything in order.
@@ -51,41 +111,7 @@ export async function startGuard(): Promise<Guard> {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     execArgv: [],
   });
-  // Only an open question keeps this process alive.
-  const settle = (id: number): Pending | undefined => {
-    const waiting = pending.get(id);
-    pending.delete(id);
-    if (pending.size === 0) child.channel?.unref();
-    return waiting;
-  };
-  const pending = new Map<number, Pending>();
-  const listeners: ((exit: EngineExit) => void)[] = [];
-  let last = 0;
-  const gone = new Promise<void>((resolve) => {
-    child.once('exit', () => {
-      for (const { reject } of pending.values()) reject(new Error('The guard of the engines ended unexpectedly.'));
-      pending.clear();
-      resolve();
-    });
-  });
-  child.on('message', (message: GuardMessage) => {
-    if (message.type === 'exit') {
-      for (const listener of listeners) listener(message);
-      return;
-    }
-    const waiting = settle(message.id);
-    if (message.error === undefined) waiting?.resolve(message.process);
-    else waiting?.reject(new Error(message.error));
-  });
-  const ask = async (request: Request): Promise<ProcessIdentity | undefined> =>
-    await new Promise((resolve, reject) => {
-      const id = ++last;
-      pending.set(id, { resolve, reject });
-      child.channel?.ref();
-      child.send({ ...request, id } satisfies GuardRequest, (error) => {
-        if (error !== null) settle(id)?.reject(new Error(`The guard of the engines is gone: ${error.message}`));
-      });
-    });
+  const channel = new GuardChannel(child);
   await new Promise<void>((resolve, reject) => {
     child.once('spawn', resolve);
     child.once('error', reject);
@@ -97,24 +123,19 @@ export async function startGuard(): Promise<Guard> {
   return {
     identity,
     start: async (spec) => {
-      const started = await ask({ type: 'start', spec });
+      const started = await channel.ask({ type: 'start', spec });
       if (started === undefined) throw new Error(`The guard gave no process for ${spec.name}.`);
       return started;
     },
-    stop: async (name) => void (await ask({ type: 'stop', name })),
-    removeAtEnd: async (paths) => void (await ask({ type: 'remove-at-end', paths })),
-    onExit: (listener) => void listeners.push(listener),
+    stop: async (name) => {
+      await channel.ask({ type: 'stop', name });
+    },
+    removeAtEnd: async (paths) => {
+      await channel.ask({ type: 'remove-at-end', paths });
+    },
+    onExit: (listener) => channel.onExit(listener),
     close: async () => {
-      if (child.connected) child.disconnect();
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<'late'>((resolve) => {
-        timer = setTimeout(() => {
-          resolve('late');
-        }, CLOSE_MS);
-      });
-      const result = await Promise.race([gone, late]);
-      clearTimeout(timer);
-      if (result === 'late') await endProcess(identity, { graceMs: 0 });
+      await close(child, channel.gone, identity);
     },
   };
 }

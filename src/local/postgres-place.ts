@@ -54,6 +54,27 @@ function bringOver(inside: string, moved: string, { dataDir, log }: PlaceOptions
   }
 }
 
+interface Choice {
+  user: SystemUser | undefined;
+  /** The cluster, or the binaries, must live outside; null when they need not. */
+  clusterOutside: string | null;
+  binariesOutside: string | null;
+}
+
+/** What cannot stay inside, with the reason. */
+async function choose(dataDir: string, packaged: string): Promise<Choice> {
+  const inside = join(dataDir, 'postgres');
+  const moved = join(outsideName(dataDir), 'postgres');
+  const user = await userOf(existsSync(inside) ? inside : moved);
+  const wasMoved = !existsSync(inside) && existsSync(moved) ? 'it was moved there earlier' : null;
+  if (user === undefined) return { user, clusterOutside: wasMoved, binariesOutside: null };
+  return {
+    user,
+    clusterOutside: isOpenTo(user, dataDir, 'pass') ? wasMoved : `${dataDir} is closed to its user`,
+    binariesOutside: binariesOpenTo(user, packaged) ? null : `${packaged} is closed to its user`,
+  };
+}
+
 /**
  * Chooses the place: the data folder and the package, unless the server's user cannot reach these (only root's start has a
  * user of its own); then a folder in /var/tmp, and one line says so. A cluster that moved there stays there.
@@ -61,20 +82,16 @@ function bringOver(inside: string, moved: string, { dataDir, log }: PlaceOptions
 export async function choosePlace(options: PlaceOptions): Promise<PostgresPlace> {
   const { dataDir, log } = options;
   const packaged = realpathSync(options.binaries ?? packagedBinaries());
-  const inside = join(dataDir, 'postgres');
-  const moved = join(outsideName(dataDir), 'postgres');
-  const user = await userOf(existsSync(inside) ? inside : moved);
-  const closed = user !== undefined && !isOpenTo(user, dataDir, 'pass');
-  const outside = closed || (!existsSync(inside) && existsSync(moved));
-  const copied = user !== undefined && !binariesOpenTo(user, packaged);
-  if (!outside && !copied) {
+  const { user, clusterOutside, binariesOutside } = await choose(dataDir, packaged);
+  const reason = clusterOutside ?? binariesOutside;
+  if (reason === null) {
     const binaries = readyBinaries(packaged, { folder: dataDir, always: false });
-    return { cluster: inside, parent: dataDir, binaries, user, outside: [] };
+    return { cluster: join(dataDir, 'postgres'), parent: dataDir, binaries, user, outside: [] };
   }
   const folder = openOutside(dataDir);
-  const reason = closed ? `${dataDir} is closed to it` : copied ? `${packaged} is closed to it` : 'it was moved there';
   log(`PostgreSQL lives in ${folder}: ${reason}.`);
-  if (outside) bringOver(inside, moved, options);
-  const binaries = readyBinaries(packaged, { folder, always: copied });
-  return { cluster: outside ? moved : inside, parent: outside ? folder : dataDir, binaries, user, outside: [folder] };
+  const parent = clusterOutside === null ? dataDir : folder;
+  if (clusterOutside !== null) bringOver(join(dataDir, 'postgres'), join(folder, 'postgres'), options);
+  const binaries = readyBinaries(packaged, { folder, always: binariesOutside !== null });
+  return { cluster: join(parent, 'postgres'), parent, binaries, user, outside: [folder] };
 }

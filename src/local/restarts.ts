@@ -14,7 +14,7 @@ export class Restarts {
   /** Tries until the part runs, the minute's tries are used up, or `close` was called. Never throws. */
   async bringBack(name: string, reason: string, start: () => Promise<void>): Promise<void> {
     let why = reason;
-    while (!this.isClosed) {
+    while (!this.closed()) {
       if (!this.takeTry(name)) {
         this.log(
           `${name} ended (${why}) and stays down: it was started ${String(RESTARTS_MAX)} times within a minute.`,
@@ -23,7 +23,7 @@ export class Restarts {
       }
       this.log(`${name} ended (${why}): starting it again.`);
       await sleep(PAUSE_MS);
-      if (this.isClosed) return;
+      if (this.closed()) return;
       try {
         await start();
         return;
@@ -35,6 +35,11 @@ export class Restarts {
 
   close(): void {
     this.isClosed = true;
+  }
+
+  /** Asked anew after every wait. */
+  private closed(): boolean {
+    return this.isClosed;
   }
 
   private takeTry(name: string): boolean {

@@ -98,7 +98,7 @@ export class ServiceChild {
     const log = openSync(logFile, 'a', 0o600);
     // Detached: Ctrl-C reaches the supervisor alone, which stops everything in order.
     const child = fork(program, ['--local'], {
-      env: environment as NodeJS.ProcessEnv,
+      env: environment,
       execArgv: [],
       detached: true,
       stdio: ['ignore', log, log, 'ipc'],

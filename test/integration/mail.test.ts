@@ -1,9 +1,14 @@
 import { SMTPServer } from 'smtp-server';
 import { mailActivities } from '../../src/activities/mail.activities';
 import { smtpMailer } from '../../src/api/auth/mailer';
+import { drainAuth } from '../../src/api/auth/service';
+import { config } from '../../src/api/core/config';
 import { query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { randomText } from '../../src/api/core/random';
+import { closeEngine } from '../../src/api/core/temporal';
+import { setMailboxReader } from '../../src/api/dev/mailbox';
+import { devRoutes } from '../../src/api/dev/routes';
 import { useService } from '../support/app';
 
 const service = useService();
@@ -44,7 +49,8 @@ beforeAll(async () => {
   const address = smtp.server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   const mailer = smtpMailer(`smtp://127.0.0.1:${String(port)}`, 'Agents <no-reply@svc.test>');
-  ({ sendCode } = mailActivities({ mailer }));
+  const activities = mailActivities({ mailer });
+  sendCode = (input) => activities.sendCode(input);
 });
 
 afterAll(
@@ -131,5 +137,58 @@ describe('mailing a code', () => {
     refusals.set(email, refusal);
     await expect(sendCode({ codeId })).rejects.toMatchObject({ responseCode: refusal.code });
     expect(await suppression(email)).toBeNull();
+  });
+});
+
+describe('an engine that cannot be reached', () => {
+  test('delays no answer, and leaves the row to the sweep', async () => {
+    const settings = config();
+    const address = settings.TEMPORAL_ADDRESS;
+    const email = `${randomText(12).toLowerCase()}@smtp.test`;
+    await closeEngine();
+    settings.TEMPORAL_ADDRESS = '127.0.0.1:1';
+    const startedMs = performance.now();
+    try {
+      expect((await service.client().post('/v1/auth/code', { email })).status).toBe(202);
+      expect(performance.now() - startedMs).toBeLessThan(3_000);
+      await drainAuth();
+    } finally {
+      settings.TEMPORAL_ADDRESS = address;
+      await closeEngine();
+    }
+    const row = await queryOne<{ hash: Buffer | null; run_seen_at: Date | null }>(
+      'select hash, run_seen_at from sign_in_codes where email = $1',
+      [email],
+    );
+    expect(row).toEqual({ hash: null, run_seen_at: null });
+  });
+});
+
+describe('GET /dev/mailbox', () => {
+  const read = (query_: string) => service.client().get(`/dev/mailbox${query_}`);
+  const mail = { to: 'ana@x.test', subject: 's', text: 't', code: '012345', created_at: '2026-03-01T12:00:00.000Z' };
+
+  test('is not there before local mode hands a mailbox in', async () => {
+    expect(await read('?to=ana@x.test')).toMatchObject({ status: 404, body: { error: { code: 'not_found' } } });
+  });
+
+  test('answers the mails to an address', async () => {
+    setMailboxReader((to) => Promise.resolve([mail].filter((kept) => kept.to === to)));
+    expect(await read('?to=%20Ana@X.test')).toMatchObject({ status: 200, body: { data: [mail] } });
+    expect((await read('?to=ben@x.test')).body).toEqual({ data: [] });
+  });
+
+  test.each(['', '?to=', '?to=a@x.test&limit=1'])('refuses the query %j', async (query_) => {
+    expect(await read(query_)).toMatchObject({ status: 400, body: { error: { code: 'bad_request' } } });
+  });
+
+  test('exists in local mode only', () => {
+    const settings = config();
+    settings.localMode = false;
+    try {
+      expect(devRoutes()).toEqual([]);
+    } finally {
+      settings.localMode = true;
+    }
   });
 });

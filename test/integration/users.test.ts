@@ -162,10 +162,3 @@ describe('a session token', () => {
     }
   });
 });
-
-describe('the development mailbox', () => {
-  test('is not there before local mode hands one in', async () => {
-    const answer = await service.client().get('/dev/mailbox?to=a@x.test');
-    expect(answer).toMatchObject({ status: 404, body: { error: { code: 'not_found' } } });
-  });
-});

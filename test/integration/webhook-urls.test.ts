@@ -39,12 +39,19 @@ test.each([
   'ftp://h.test/',
   'h.test/hook',
   'https://',
-  `https://h.test/${'a'.repeat(2_048)}`,
   '',
   7,
   null,
 ])('%p is no URL for a webhook', async (url) => {
   const answer = await create(url);
+  expect(answer.status).toBe(400);
+  expect(answer.body.error).toMatchObject({ code: 'bad_request', details: [{ path: 'url' }] });
+});
+
+test('2,048 characters are the most', async () => {
+  const longest = `https://h.test/${'a'.repeat(2_033)}`;
+  expect((await create(longest)).status).toBe(201);
+  const answer = await create(`${longest}a`);
   expect(answer.status).toBe(400);
   expect(answer.body.error).toMatchObject({ code: 'bad_request', details: [{ path: 'url' }] });
 });
@@ -58,7 +65,7 @@ test('a change of the URL is held to the same rules', async () => {
   expect(read.body.url).toBe('https://example.com/hook');
 });
 
-test.each(['https://example.com', 'https://93.184.216.34/hook?a=b', `https://h.test/${'a'.repeat(2_033)}`])(
+test.each(['https://example.com', 'https://93.184.216.34/hook?a=b', 'https://h.test:8443/'])(
   '%s is one',
   async (url) => {
     const answer = await create(url);

@@ -128,7 +128,12 @@ describe('list', () => {
     const third = await client.get(`${webhooks}?limit=2&cursor=${String(second.body.next_cursor)}`);
     const pages = [first, second, third].flatMap(({ body }) => body.data as { id: string; created_at: string }[]);
     expect(new Set(pages.map(({ id }) => id))).toEqual(new Set(ids));
-    expect(pages.map((row) => row.created_at)).toEqual(pages.map((row) => row.created_at).sort().reverse());
+    expect(pages.map((row) => row.created_at)).toEqual(
+      pages
+        .map((row) => row.created_at)
+        .sort()
+        .reverse(),
+    );
     expect(third.body.next_cursor).toBeNull();
   });
 
@@ -205,7 +210,10 @@ describe('change', () => {
 });
 
 describe('who may', () => {
-  const requests = (base: string, id: string): [method: 'get' | 'post' | 'patch' | 'delete', path: string, body?: object][] => [
+  const requests = (
+    base: string,
+    id: string,
+  ): [method: 'get' | 'post' | 'patch' | 'delete', path: string, body?: object][] => [
     ['post', base, { url: URL, events: ['*'] }],
     ['get', base],
     ['get', `${base}/${id}`],

@@ -1,9 +1,12 @@
+import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { createApp } from '../../src/api/app';
 import { signSessionToken } from '../../src/api/auth/tokens';
+import { config } from '../../src/api/core/config';
 import { closeDatabase, query } from '../../src/api/core/db';
+import { setLogLevel } from '../../src/api/core/log';
 import { newId } from '../../src/api/core/ids';
 import { closeOutbound } from '../../src/api/core/outbound';
 import { randomText } from '../../src/api/core/random';
@@ -81,7 +84,15 @@ async function addApiKey(owner: Person, given: { projectId?: string } = {}): Pro
   const key = `svc_sk_${randomText(40)}`;
   await query(
     `insert into api_keys (id, user_id, project_id, name, key_hash, key_prefix, created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $7)`,
-    [newId('apiKey'), owner.userId, given.projectId ?? null, 'tests', createHash('sha256').update(key).digest(), key.slice(0, 12), now()],
+    [
+      newId('apiKey'),
+      owner.userId,
+      given.projectId ?? null,
+      'tests',
+      createHash('sha256').update(key).digest(),
+      key.slice(0, 12),
+      now(),
+    ],
   );
   return key;
 }
@@ -114,6 +125,8 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     },
   };
   beforeAll(async () => {
+    setLogLevel(config().LOG_LEVEL);
+    if (worker) Runtime.install({ logger: new DefaultLogger('ERROR') });
     await ensureDatabase();
     service.server.on('request', createApp());
     await new Promise<void>((resolve) => {

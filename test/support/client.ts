@@ -22,12 +22,18 @@ type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 
 /** Calls an application in this process, or one at an address. */
 export function apiClient(target: App | string, credential?: string): ApiClient {
-  const send = async (method: Method, path: string, body?: object | string, headers: Record<string, string> = {}): Promise<Reply> => {
+  const send = async (
+    method: Method,
+    path: string,
+    body?: object | string,
+    headers: Record<string, string> = {},
+  ): Promise<Reply> => {
     const call = request(target)[method](path);
     if (credential !== undefined) call.set('Authorization', `Bearer ${credential}`);
     for (const [name, value] of Object.entries(headers)) call.set(name, value);
     if (body !== undefined) {
-      if (typeof body === 'string' && headers['Content-Type'] === undefined) call.set('Content-Type', 'application/json');
+      if (typeof body === 'string' && headers['Content-Type'] === undefined)
+        call.set('Content-Type', 'application/json');
       call.send(body);
     }
     const answer = await call;

@@ -37,7 +37,7 @@ test.each([
   ['https://api.{host}.com/x', 'token'],
   ['https://api.example.com:{port}/x', 'token'],
   ['https://api.example.com{path}', 'token'],
-  ['{url}', 'malformed'],
+  ['{url}', 'token'],
   ['https://api.example.com/{{context:tenant}}', 'token'],
   ['https://api.example.com/{{other}}', 'token'],
   ['https://api.example.com/{{ secret:sec_V1StGXR8Z5jdHi6B }}', 'token'],

@@ -41,7 +41,16 @@ export async function requestCode({ email, requestId }: { email: string; request
       tx,
     );
   });
-  void startMail(codeId, requestId);
+  const start = startMail(codeId, requestId).finally(() => starts.delete(start));
+  starts.add(start);
+}
+
+/** Mail starts under way; each ends within the deadline of a start. */
+const starts = new Set<Promise<void>>();
+
+/** Waits for the mail starts that answers did not wait for; called before a process closes its engine's client. */
+export async function settleMailStarts(): Promise<void> {
+  await Promise.all(starts);
 }
 
 async function assertUnderCaps(email: string, now: Date, tx: Tx): Promise<void> {

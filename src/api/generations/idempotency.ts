@@ -18,5 +18,4 @@ export function idempotencyKeyOf(inBody: string | undefined, inHeader: string | 
 }
 
 /** Digest of a request, key order ignored: what an idempotency key was claimed for. */
-export const requestHashOf = (request: Record<string, unknown>): Buffer =>
-  hmac('request-hash', stringify(request));
+export const requestHashOf = (request: Record<string, unknown>): Buffer => hmac('request-hash', stringify(request));

@@ -58,11 +58,13 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   }
 }
 
-const date = { type: DataTypes.DATE(3) };
+/** Sequelize writes into the definitions that it is given: each column gets one of its own. */
+const date = () => ({ type: DataTypes.DATE(3) });
 
 /** bigint columns come as text; the counts in them stay far below what a number carries. */
 const bigCount = (name: string) => ({
   type: DataTypes.BIGINT,
+  defaultValue: 0,
   get(this: Generation): number {
     return Number(this.getDataValue(name as 'inputTokens'));
   },
@@ -78,8 +80,8 @@ Generation.init(
     status: DataTypes.TEXT,
     stopReason: DataTypes.TEXT,
     error: DataTypes.JSON,
-    pause: DataTypes.INTEGER,
-    stepCount: DataTypes.INTEGER,
+    pause: { type: DataTypes.INTEGER, defaultValue: 0 },
+    stepCount: { type: DataTypes.INTEGER, defaultValue: 0 },
     contentBytes: bigCount('contentBytes'),
     aiProviderId: DataTypes.TEXT,
     model: DataTypes.TEXT,
@@ -89,21 +91,21 @@ Generation.init(
     costUsd: DataTypes.DECIMAL(20, 12),
     actionId: DataTypes.TEXT,
     metadata: DataTypes.JSON,
-    streamed: DataTypes.BOOLEAN,
+    streamed: { type: DataTypes.BOOLEAN, defaultValue: false },
     idempotencyKey: DataTypes.TEXT,
     requestHash: DataTypes.BLOB,
     startedByPrincipalType: DataTypes.TEXT,
     startedByPrincipalId: DataTypes.TEXT,
     requestId: DataTypes.TEXT,
-    runSeenAt: date,
-    startedAt: date,
-    completedAt: date,
-    lastActivityAt: date,
-    contentRedactedAt: date,
+    runSeenAt: date(),
+    startedAt: date(),
+    completedAt: date(),
+    lastActivityAt: date(),
+    contentRedactedAt: date(),
     contentRedactedByPrincipalType: DataTypes.TEXT,
     contentRedactedByPrincipalId: DataTypes.TEXT,
-    createdAt: date,
-    updatedAt: date,
+    createdAt: date(),
+    updatedAt: date(),
   },
   { sequelize: db, modelName: 'generation', tableName: 'generations', timestamps: false, underscored: true },
 );

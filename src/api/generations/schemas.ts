@@ -14,13 +14,11 @@ export const IdempotencyKey = z
 
 const Message = z
   .strictObject({
-    role: z
-      .enum(['user', 'assistant', 'system'])
-      .meta({
-        description:
-          '`user` or `assistant`; `system` is refused: the instructions of the agent are the only system prompt',
-        example: 'user',
-      }),
+    role: z.enum(['user', 'assistant', 'system']).meta({
+      description:
+        '`user` or `assistant`; `system` is refused: the instructions of the agent are the only system prompt',
+      example: 'user',
+    }),
     content: z.string().min(1).meta({ description: 'Text of the message', example: 'Where is order ord_1042?' }),
   })
   .meta({ id: 'GenerateMessage' });

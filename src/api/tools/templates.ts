@@ -50,13 +50,13 @@ export function parseUrl(url: string): UrlTemplate {
     if (name !== undefined && name !== '') return { kind: 'argument', name };
     return secretPiece(whole, token);
   });
-  assertWellFormed(found);
   const [origin, rest] = splitAt(found, /(?<=^https?:\/\/[^/?]*)[/?]/);
   const [path, query] = splitAt(rest, /\?/);
   const misplaced = origin.find((piece) => piece.kind === 'argument');
   if (misplaced !== undefined) {
     throw new TemplateError('token', `the placeholder {${misplaced.name}} stands outside path and query`);
   }
+  assertWellFormed(found);
   return { origin, path, query };
 }
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { config } from '../core/config';
 import { queryOne } from '../core/db';
 import { errorFacts, log } from '../core/log';
@@ -24,6 +25,10 @@ class FirstAttempts {
   readonly #waiting: (() => Promise<void>)[] = [];
   readonly #handingOver = new Set<Promise<void>>();
   #stopping = false;
+
+  constructor() {
+    setMaxListeners(UNDER_WAY_MAX, this.#abort.signal); // Each attempt listens to it.
+  }
 
   /**
    * Takes deliveries whose rows are committed; returns at once and never throws. To be called after the commit, once.

@@ -18,6 +18,7 @@ const url = z
   .string()
   .max(URL_LENGTH_MAX)
   .superRefine((text, context) => {
+    if (text.length > URL_LENGTH_MAX) return; // Said already.
     const verdict = egressPolicy().checkUrl(text, { allowHttp: config().WEBHOOK_ALLOW_HTTP });
     if (!verdict.ok) context.addIssue({ code: 'custom', message: verdict.reason });
   })
