@@ -10,6 +10,15 @@ interface Running<T> {
   tries: number;
 }
 
+/** A call that may be joined. */
+export interface JoinableCall<T> {
+  /** What is called: two tries with one key want the same answer. */
+  key: string;
+  make: (abort: AbortSignal) => Promise<T>;
+  /** Whether a retry can still come for the answer. */
+  isWanted: () => Promise<boolean>;
+}
+
 /**
  * Calls under way in this process, by key: a retry that lands where the first try still runs joins it instead of making
  * the call again; a call that nobody wants any more is aborted.
@@ -18,13 +27,13 @@ export class JoinedCalls<T> {
   private readonly running = new Map<string, Running<T>>();
 
   /** Makes the call, or joins the one under way. When the signal of the last try fires, the call is aborted. */
-  async run(key: string, { signal, replaced }: Attempt, call: (abort: AbortSignal) => Promise<T>): Promise<T> {
-    const entry = this.running.get(key) ?? this.begin(key, call);
+  async run({ signal, replaced }: Attempt, call: JoinableCall<T>): Promise<T> {
+    const entry = this.running.get(call.key) ?? this.begin(call);
     entry.tries += 1;
     let leave = (): void => undefined;
     const left = new Promise<never>((_resolve, reject) => {
       leave = () => {
-        this.giveUp(entry, replaced());
+        void this.giveUp(entry, replaced() ? call.isWanted : null);
         reject(signal.reason as Error);
       };
     });
@@ -37,19 +46,21 @@ export class JoinedCalls<T> {
     }
   }
 
-  /** A try that was replaced leaves its call to the retry for a while; one that was cancelled ends it at once. */
-  private giveUp(entry: Running<T>, replaced: boolean): void {
-    const drop = (): void => {
-      entry.tries -= 1;
-      if (entry.tries === 0) entry.controller.abort();
-    };
-    if (replaced) setTimeout(drop, JOIN_GRACE_MS).unref();
-    else drop();
+  /**
+   * A try that was cancelled ends its call at once. One that the engine no longer knows was replaced, and leaves the call
+   * to the retry for a while, or its run has ended: the row tells which.
+   */
+  private async giveUp(entry: Running<T>, isWanted: (() => Promise<boolean>) | null): Promise<void> {
+    if (isWanted !== null && (await isWanted().catch(() => true))) {
+      await new Promise((resolve) => setTimeout(resolve, JOIN_GRACE_MS).unref());
+    }
+    entry.tries -= 1;
+    if (entry.tries === 0) entry.controller.abort();
   }
 
-  private begin(key: string, call: (abort: AbortSignal) => Promise<T>): Running<T> {
+  private begin({ key, make }: JoinableCall<T>): Running<T> {
     const controller = new AbortController();
-    const promise = call(controller.signal).finally(() => {
+    const promise = make(controller.signal).finally(() => {
       if (this.running.get(key) === entry) this.running.delete(key);
     });
     const entry: Running<T> = { promise, tries: 0, controller };

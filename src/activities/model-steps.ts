@@ -14,7 +14,7 @@ import {
 } from '../api/generations/moves';
 import { failure, settle } from '../api/generations/settlement';
 import type { Ending } from '../api/generations/settlement';
-import { countProviderFailure, openStep, storeStep } from '../api/generations/steps';
+import { countProviderFailure, isUnsettled, openStep, storeStep } from '../api/generations/steps';
 import type { RunView } from '../api/generations/steps';
 import { callsOf, modelTools, promptOf, stopReasonOf } from '../api/generations/turn';
 import type { ParsedCall } from '../api/generations/turn';
@@ -47,9 +47,11 @@ export function modelSteps() {
       case 'end':
         return end(view, move.ending);
       case 'step':
-        return underWay.run(`${generationId}:${String(move.step)}`, attempt, (abort) =>
-          callModel(view, move.step, abort),
-        );
+        return underWay.run(attempt, {
+          key: `${generationId}:${String(move.step)}`,
+          isWanted: () => isUnsettled(generationId),
+          make: (abort) => callModel(view, move.step, abort),
+        });
     }
   };
 }

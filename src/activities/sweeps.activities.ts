@@ -1,5 +1,5 @@
 import { heartbeat } from '@temporalio/activity';
-import { WorkflowNotFoundError } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
 import { clock, shifted } from '../api/core/clock';
 import { config } from '../api/core/config';
 import { query } from '../api/core/db';
@@ -175,5 +175,3 @@ async function inChunks<Item>(items: Item[], work: (item: Item) => Promise<void>
     heartbeat();
   }
 }
-
-export type SweepActivities = ReturnType<typeof sweepActivities>;

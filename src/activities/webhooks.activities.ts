@@ -73,5 +73,3 @@ async function conclude(delivery: DueDelivery, outcome: AttemptOutcome): Promise
     }
   }
 }
-
-export type WebhookActivities = ReturnType<typeof webhookActivities>;

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { announceReady, onStop, readMailbox } from '../local/child';
 import { createApp } from './app';
+import { drainAuth } from './auth/service';
 import { config } from './core/config';
 import { closeDatabase, db } from './core/db';
 import { errorFacts, log, setLogLevel } from './core/log';
@@ -22,7 +23,7 @@ async function stop(server: Server): Promise<void> {
   }, config().DRAIN_SECONDS * 1000);
   await closed;
   clearTimeout(cut);
-  await firstAttempts.drain();
+  await Promise.all([firstAttempts.drain(), drainAuth()]);
   await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
   await closeDatabase();
   log.info({ msg: 'api stopped' });

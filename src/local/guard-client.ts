@@ -31,8 +31,8 @@ const CLOSE_MS = 60_000;
 type Request = GuardRequest extends infer R ? (R extends { id: number } ? Omit<R, 'id'> : never) : never;
 
 interface Pending {
-  resolve(identity: ProcessIdentity | undefined): void;
-  reject(error: Error): void;
+  resolve: (identity: ProcessIdentity | undefined) => void;
+  reject: (error: Error) => void;
 }
 
 function guardProgram(): string {

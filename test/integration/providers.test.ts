@@ -89,7 +89,7 @@ test.each([
   expect(refused(await api.post(base, body))).toEqual([400, 'VALIDATION_FAILED', path]);
 });
 
-test.each(['sec_0000000000000000', 'nonsense', 'nul\0'])('an unknown secret is refused: %j', async (secretId) => {
+test.each(['sec_0000000000000000', 'nonsense'])('an unknown secret is refused: %j', async (secretId) => {
   expect(refused(await api.post(base, { ...openai, secret_id: secretId }))).toEqual([
     400,
     'SECRET_NOT_FOUND',

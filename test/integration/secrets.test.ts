@@ -67,7 +67,6 @@ test.each([
   [{ name: 'x' }, 'value'],
   [{ name: '', value: 'x' }, 'name'],
   [{ name: 'x'.repeat(256), value: 'x' }, 'name'],
-  [{ name: 'a\0b', value: 'x' }, 'name'],
   [{ name: 'x', value: '' }, 'value'],
   [{ name: 'x', value: 'x'.repeat(65_537) }, 'value'],
   [{ name: 'x', value: { key: 'x' } }, 'value'],

@@ -75,6 +75,12 @@ const delivered = (id: string) =>
     { timeoutMs: 10_000 },
   );
 
+/** The run has read the row, and waits for the planned time. */
+const seen = (id: string) =>
+  eventually(async () => {
+    expect((await deliveryRow(id)).run_seen_at).not.toBeNull();
+  });
+
 const statusOf = async (id: string): Promise<string> => (await engine().workflow.getHandle(id).describe()).status.name;
 
 describe('sweepStarts', () => {
@@ -167,6 +173,7 @@ describe('sweepLost', () => {
     for (const id of [settled, open]) {
       await alterDelivery(id, `next_attempt_at = now() + interval '1 hour'`);
       await startDelivery({ id, projectId });
+      await seen(id);
     }
     await alterDelivery(settled, `status = 'failed'`);
     const kind: SweepKind = {
@@ -189,9 +196,9 @@ describe('sweepLost', () => {
     };
     const activities = sweepActivities({ kinds: [kind] });
     await eventually(async () => {
-      const counts = (await new MockActivityEnvironment().run(activities.compareRuns, {
-        kind: 'things',
-      })) as LostCounts;
+      const counts = await new MockActivityEnvironment().run<[], LostCounts, () => Promise<LostCounts>>(() =>
+        activities.compareRuns({ kind: 'things' }),
+      );
       expect(counts.started).toBe(0);
       expect(counts.signalled).toBeGreaterThanOrEqual(1);
       expect(await signalsOf(settled)).toBeGreaterThanOrEqual(1);

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { createApp } from '../../src/api/app';
+import { drainAuth } from '../../src/api/auth/service';
 import { signSessionToken } from '../../src/api/auth/tokens';
 import { config } from '../../src/api/core/config';
 import { closeDatabase, query } from '../../src/api/core/db';
@@ -142,6 +143,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     await new Promise((resolve) => {
       service.server.close(resolve);
     });
+    await drainAuth();
     await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
     await closeDatabase();
   }, 60_000);

@@ -26,6 +26,7 @@ const settings: Record<string, string> = {
   LOG_LEVEL: 'silent',
   CALL_HEARTBEAT_SECONDS: '3',
   SWEEP_INTERVAL_SECONDS: '1',
+  GENERATION_WAIT_MAX_SECONDS: '6',
 };
 
 // A test file may set one of these itself before it loads the application.

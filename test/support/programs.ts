@@ -28,11 +28,19 @@ const programs: ChildProcess[] = [];
 const folders: string[] = [];
 
 /** Runs a fixture with one JSON argument. */
-export function runFixture(name: string, argument: unknown, { env = {}, ...options }: ProgramOptions = {}): Program {
-  const program = join(__dirname, 'fixtures', name);
+export function runFixture(name: string, argument: unknown, options: ProgramOptions = {}): Program {
+  return runProgram([join(__dirname, 'fixtures', name), JSON.stringify(argument)], options);
+}
+
+/** Runs a built program, named by its path in `dist`. */
+export function runBuilt(name: string, options: ProgramOptions = {}): Program {
+  return runProgram([join(__dirname, '..', '..', 'dist', name)], options);
+}
+
+function runProgram(command: string[], { env = {}, ...options }: ProgramOptions): Program {
   // The runner's own setting would make the programs believe that they are tests.
   const { NODE_ENV: _unset, ...environment } = process.env;
-  const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
+  const child = spawn(process.execPath, command, {
     env: { ...environment, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: '/',

@@ -77,6 +77,12 @@ export async function openStep(generationId: string, step: number, repeated: boo
   };
 }
 
+/** Whether a run goes on. */
+export async function isUnsettled(generationId: string): Promise<boolean> {
+  const row = await queryOne<{ status: string }>('select status from generations where id = $1', [generationId]);
+  return row?.status === 'in_progress' || row?.status === 'requires_action';
+}
+
 /** Counts a failure of the provider against the step; answers how many there are by now. */
 export async function countProviderFailure({ generationId, projectId }: RunView, step: number): Promise<number> {
   const row = await queryOne<{ provider_failures: number }>(

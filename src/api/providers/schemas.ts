@@ -7,10 +7,7 @@ const URL_CHARACTERS_MAX = 2048;
 /** Vendors of the contract that this build has no adapter for. */
 const UNSERVED = ['anthropic', 'google', 'xai', 'groq', 'ollama', 'azure', 'bedrock', 'vertex', 'gateway', 'svc'];
 
-const withoutNul = (text: string): boolean => !text.includes('\0');
-const NUL_PROBLEM = 'must not hold a NUL character';
-
-const name = z.string().min(1).max(255).refine(withoutNul, NUL_PROBLEM).meta({
+const name = z.string().min(1).max(255).meta({
   description: 'Label, 1 to 255 characters',
   example: 'our vendor account',
 });
@@ -24,7 +21,7 @@ const vendor = z
   })
   .meta({ description: '`openai`, or `custom` for another server that speaks the same interface' });
 
-const defaultModel = z.string().min(1).max(255).refine(withoutNul, NUL_PROBLEM).meta({
+const defaultModel = z.string().min(1).max(255).meta({
   description: 'The vendor’s own model id; serves agents that name no model',
   example: 'gpt-4.1-mini',
 });

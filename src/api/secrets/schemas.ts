@@ -8,7 +8,6 @@ const name = z
   .string()
   .min(1)
   .max(255)
-  .refine((text) => !text.includes('\0'), 'must not hold a NUL character')
   .meta({ description: 'Label, 1 to 255 characters; not unique', example: 'vendor key' });
 
 const value = z.string().min(1).max(VALUE_CHARACTERS_MAX).meta({

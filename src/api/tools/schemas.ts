@@ -52,7 +52,6 @@ const type = z
 const description = z
   .string()
   .max(DESCRIPTION_CHARACTERS_MAX)
-  .refine((text) => !text.includes('\0'), 'must not hold a NUL character')
   .nullable()
   .meta({ description: 'Shown to the model' });
 

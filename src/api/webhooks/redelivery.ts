@@ -35,24 +35,36 @@ export async function redeliver({
   return view;
 }
 
-async function settledDelivery({ projectId, deliveryId }: { projectId: string; deliveryId: string }, tx: Tx) {
-  // The locks keep retention and the deletion of the webhook from taking what the new row refers to.
-  const row = await queryOne<{
-    status: DeliveryStatus;
-    webhook_id: string;
-    event_id: string;
-    event_type: string;
-    active: boolean;
-  }>(
-    `select d.status, d.webhook_id, d.event_id, d.event_type, w.active
-     from webhook_deliveries d join webhooks w on w.id = d.webhook_id
-     where d.project_id = $1 and d.id = $2 and (d.status = 'pending' or d.created_at > $3) for key share`,
+interface FormerDelivery {
+  status: DeliveryStatus;
+  webhook_id: string;
+  event_id: string;
+  event_type: string;
+}
+
+/**
+ * The locks keep the webhook's deletion and the retention from taking what the new row refers to; the webhook's comes
+ * first, as in its deletion.
+ */
+async function settledDelivery(
+  { projectId, deliveryId }: { projectId: string; deliveryId: string },
+  tx: Tx,
+): Promise<FormerDelivery> {
+  const webhook = await queryOne<{ active: boolean }>(
+    `select active from webhooks
+     where id = (select webhook_id from webhook_deliveries where project_id = $1 and id = $2) for key share`,
+    [projectId, deliveryId],
+    tx,
+  );
+  const row = await queryOne<FormerDelivery>(
+    `select status, webhook_id, event_id, event_type from webhook_deliveries
+     where project_id = $1 and id = $2 and (status = 'pending' or created_at > $3) for key share`,
     [projectId, deliveryId, retainedSince()],
     tx,
   );
-  if (row === null) throw notFound();
+  if (webhook === null || row === null) throw notFound();
   if (row.status === 'pending') throw new ApiError('delivery_pending', 'The delivery has not settled yet.');
-  if (!row.active) throw inactive();
+  if (!webhook.active) throw inactive();
   return row;
 }
 

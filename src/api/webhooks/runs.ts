@@ -16,7 +16,7 @@ export interface DeliveryRow {
 }
 
 /** The run that moves a delivery. Its id is the delivery's, so that starting twice is harmless. */
-export function deliveryRun(
+function deliveryRun(
   { id, projectId }: DeliveryRow,
   { trigger, repair }: { trigger: string; repair: boolean },
 ): RunInput {

@@ -10,10 +10,6 @@ import { Webhook } from './models';
 import { withoutDuplicates } from './patterns';
 import { SECRET_PREFIX } from './signing';
 
-export { recordEvent } from './deliveries';
-export { firstAttempts } from './first-attempts';
-export { startPendingDeliveries } from './runs';
-
 /** Endpoints of a project, inactive ones included, on every plan. Spec: Webhooks, rule 3. */
 const WEBHOOKS_MAX = 20;
 const SECRET_BYTES = 32;
