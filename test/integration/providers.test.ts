@@ -1,4 +1,3 @@
-import '../support/environment';
 import { query } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { findProvider, providerAccess } from '../../src/api/providers/service';

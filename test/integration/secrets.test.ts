@@ -1,4 +1,3 @@
-import '../support/environment';
 import { query } from '../../src/api/core/db';
 import { missingSecrets, secretValue, secretValues } from '../../src/api/secrets/service';
 import { useService } from '../support/app';

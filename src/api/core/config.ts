@@ -21,7 +21,7 @@ const list = z
 const key = z.string().regex(/^[0-9a-fA-F]{64}$/, 'must be 32 bytes in hex');
 
 const Settings = z.object({
-  HOST: z.string().default('0.0.0.0'),
+  HOST: z.string().optional(),
   PORT: z.coerce.number().int().min(0).max(65_535).default(3000),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   DATA_DIR: z.string().min(1).default('.data'),
@@ -62,7 +62,8 @@ const Settings = z.object({
   DELIVERY_SLOTS: count(200),
 });
 
-export type Config = z.output<typeof Settings> & {
+export type Config = Omit<z.output<typeof Settings>, 'HOST'> & {
+  HOST: string;
   /** Started by `npm start`, the demo or tests: the development mailbox exists, mails need no SMTP server. */
   localMode: boolean;
 };
@@ -87,8 +88,20 @@ export function parseConfig(environment: Record<string, string | undefined>, loc
     if (parsed.data.SMTP_URL === undefined) problems.push('SMTP_URL: required outside local mode');
     if (parsed.data.MAIL_FROM === undefined) problems.push('MAIL_FROM: required with SMTP_URL');
   }
+  if (parsed.success && localMode) problems.push(...openToOthers(parsed.data));
   if (!parsed.success || problems.length > 0) throw new ConfigError(`Bad settings:\n  ${problems.join('\n  ')}`);
-  return { ...parsed.data, localMode };
+  return { ...parsed.data, HOST: parsed.data.HOST ?? (localMode ? '127.0.0.1' : '0.0.0.0'), localMode };
+}
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
+
+/** Local mode shows its mailbox to whoever asks: a neighbour who could reach it would sign in as anyone. */
+function openToOthers({ HOST, PUBLIC_BASE_URL }: z.output<typeof Settings>): string[] {
+  const problems: string[] = [];
+  if (HOST !== undefined && !LOOPBACK.test(HOST)) problems.push('HOST: local mode listens on the loopback only');
+  if (!LOOPBACK.test(new URL(PUBLIC_BASE_URL).hostname))
+    problems.push('PUBLIC_BASE_URL: local mode is for the loopback only');
+  return problems;
 }
 
 let current: Config | undefined;

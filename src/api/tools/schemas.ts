@@ -7,26 +7,12 @@ import { methods, servedTypes } from './models';
 const URL_CHARACTERS_MAX = 2048;
 const DESCRIPTION_CHARACTERS_MAX = 10_000;
 const TIMEOUT_SECONDS_MAX = 300;
-/** Nesting that no honest schema has; deeper ones would exhaust the stack of whatever walks them. */
-const DEPTH_MAX = 100;
 const UNSERVED_TYPES = ['mcp', 'builtin', 'pipeline'];
 
 type JsonObject = Record<string, unknown>;
 
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** Whether a JSON value is nested at most `DEPTH_MAX` deep; walks level by level, since the value may be deep. */
-function isShallow(value: unknown): boolean {
-  let level: unknown[] = [value];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > DEPTH_MAX) return false;
-    level = level.flatMap((entry) =>
-      typeof entry === 'object' && entry !== null ? Object.values(entry as JsonObject) : [],
-    );
-  }
-  return true;
-}
 
 /** Documented for other kinds of tools; anything but null is refused rather than ignored. */
 const unserved = (description: string) =>
@@ -49,17 +35,12 @@ const type = z
   })
   .meta({ description: '`http`: called by the service; `client`: answered by the caller of the generation' });
 
-const description = z
-  .string()
-  .max(DESCRIPTION_CHARACTERS_MAX)
-  .nullable()
-  .meta({ description: 'Shown to the model' });
+const description = z.string().max(DESCRIPTION_CHARACTERS_MAX).nullable().meta({ description: 'Shown to the model' });
 
 /** Kept as it was sent: a schema of keys would rebuild the object. */
 const parameters = z
   .custom<JsonObject>(isObject, 'must be a JSON Schema of an object')
   .refine((schema) => schema.type === 'object', 'must be a JSON Schema whose `type` is `object`')
-  .refine(isShallow, `must be nested at most ${String(DEPTH_MAX)} deep`)
   .meta({
     type: 'object',
     description: 'JSON Schema of the arguments; an object schema of at most 64 KiB without `$ref` outside itself',

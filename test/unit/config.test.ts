@@ -1,0 +1,54 @@
+import { ConfigError, parseConfig } from '../../src/api/core/config';
+
+const good = {
+  DATABASE_URL: 'postgres://u:p@127.0.0.1:5432/svc',
+  TEMPORAL_ADDRESS: '127.0.0.1:7233',
+  PUBLIC_BASE_URL: 'http://localhost:3000',
+  JWT_SECRET: 'x'.repeat(32),
+  SECRETS_ENCRYPTION_KEY: '0f'.repeat(32),
+};
+const live = { ...good, SMTP_URL: 'smtp://mail.test', MAIL_FROM: 'a@b.test' };
+
+test('defaults fill what is not given', () => {
+  expect(parseConfig(good, true)).toMatchObject({
+    HOST: '127.0.0.1',
+    PORT: 3000,
+    WEBHOOK_TIMEOUT_SECONDS: 10,
+    DELIVERY_FIRST_ATTEMPT: 'inline',
+    CALL_HEARTBEAT_SECONDS: 30,
+  });
+  expect(parseConfig(live, false).HOST).toBe('0.0.0.0');
+});
+
+test.each([
+  ['DATABASE_URL', undefined],
+  ['DATABASE_URL', 'mysql://x/y'],
+  ['TEMPORAL_ADDRESS', undefined],
+  ['PUBLIC_BASE_URL', 'nonsense'],
+  ['JWT_SECRET', 'too short'],
+  ['JWT_SECRET', undefined],
+  ['SECRETS_ENCRYPTION_KEY', 'abc'],
+  ['SECRETS_DECRYPTION_KEYS', 'abc'],
+  ['PORT', '70000'],
+  ['WEBHOOK_ALLOW_HTTP', 'yes'],
+  ['DELIVERY_FIRST_ATTEMPT', 'later'],
+  ['CALL_HEARTBEAT_SECONDS', '2'],
+  ['DATABASE_POOL_MAX', '0'],
+  ['SMTP_URL', undefined],
+  ['MAIL_FROM', ''],
+])('%s = %s stops the process and is named', (name, value) => {
+  expect(() => parseConfig({ ...live, [name]: value }, false)).toThrow(ConfigError);
+  expect(() => parseConfig({ ...live, [name]: value }, false)).toThrow(new RegExp(name));
+});
+
+test.each([
+  ['HOST', '0.0.0.0'],
+  ['HOST', '192.168.1.5'],
+  ['PUBLIC_BASE_URL', 'https://example.com'],
+])('local mode refuses %s = %s', (name, value) => {
+  expect(() => parseConfig({ ...good, [name]: value }, true)).toThrow(new RegExp(name));
+});
+
+test('settings in seconds accept decimals', () => {
+  expect(parseConfig({ ...good, WEBHOOK_BACKOFF_BASE_SECONDS: '0.25' }, true).WEBHOOK_BACKOFF_BASE_SECONDS).toBe(0.25);
+});
