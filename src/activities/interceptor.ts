@@ -14,7 +14,9 @@ export class CodesOnly implements ActivityInboundCallsInterceptor {
       return await next(input);
     } catch (error) {
       if (error instanceof CancelledFailure || error instanceof CompleteAsyncError) throw error;
-      throw codeOnly(error);
+      const failure = codeOnly(error);
+      failure.stack = ''; // It would name this machine's files in every history.
+      throw failure;
     }
   }
 }

@@ -1,5 +1,5 @@
 import { createOutbound } from '../../src/api/core/http';
-import { createEgressPolicy } from '../../src/api/core/egress';
+import { createEgressPolicy, parseAllowList } from '../../src/api/core/egress';
 import { outbound } from '../../src/api/core/outbound';
 import { dispatchHttp } from '../../src/api/tools/dispatch';
 import type { HttpCall, HttpOutcome, ToolCallError } from '../../src/api/tools/dispatch';
@@ -165,7 +165,9 @@ test('a call that its caller ends throws and is no outcome', async () => {
 });
 
 test('[tools 3] addresses inside are refused, in every spelling and behind redirects', async () => {
-  const guarded = createOutbound({ policy: createEgressPolicy({ allowedHosts: '127.0.0.1', deniedCidrs: '' }) });
+  const guarded = createOutbound({
+    policy: createEgressPolicy({ allowedHosts: parseAllowList('127.0.0.1'), deniedCidrs: [] }),
+  });
   try {
     for (const host of ['169.254.169.254', '2852039166', '0xA9FEA9FE', '[::ffff:169.254.169.254]']) {
       const error = errorOf(await dispatch(await made({ url: `http://${host}/latest` }), {}, { outbound: guarded }));

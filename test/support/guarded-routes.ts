@@ -10,7 +10,7 @@ const call = (client: ApiClient, [method, path, body]: GuardedRoute, projectId: 
 
 /** The refusals that every route of a project makes before it looks at its input: credential, membership, scope. */
 export function describeGuard(service: Service, routes: readonly GuardedRoute[]): void {
-  describe.each(routes)('%s %s', (...route) => {
+  describe.each(routes.map((route) => ({ name: `${route[0]} ${route[1]}`, route })))('$name', ({ route }) => {
     test('answers 401 without a credential', async () => {
       const { id } = await service.project(await service.signedIn());
       const answer = await call(service.client(), route, id);

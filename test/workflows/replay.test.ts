@@ -1,7 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils';
-import { DefaultLogger, DeterminismViolationError, Runtime, Worker } from '@temporalio/worker';
+import { DeterminismViolationError } from '@temporalio/workflow';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { bundleCode } from '../support/workflow-run';
 
 Runtime.install({ logger: new DefaultLogger('ERROR') });

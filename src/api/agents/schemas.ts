@@ -10,10 +10,11 @@ const STEPS_DEFAULT = 20;
 /** Versions and counts are 32-bit integers in the database. */
 const INTEGER_MAX = 2_147_483_647;
 
-const UNSERVED = 'is not served by this build';
+const NOT_SERVED = 'not served by this build';
+const UNSERVED = `is ${NOT_SERVED}`;
 
 const onlyNull = (description: string) =>
-  z.null({ error: UNSERVED }).meta({ description: `${description}; ${UNSERVED}` });
+  z.null({ error: UNSERVED }).meta({ description: `${description}; ${NOT_SERVED}` });
 
 /** A list that may be absent or empty, which means nothing here, and holds nothing in this build. */
 const onlyEmpty = (description: string) =>
@@ -21,14 +22,17 @@ const onlyEmpty = (description: string) =>
     .array(z.unknown())
     .max(0, UNSERVED)
     .nullable()
-    .meta({ description: `${description}; ${UNSERVED}, but null or empty` });
+    .meta({ description: `${description}; ${NOT_SERVED}, but for null and an empty list` });
 
 const text = (charactersMax: number) => z.string().max(charactersMax);
 
 const ToolBinding = z
   .strictObject({
+    tool: z
+      .null({ error: 'inline tools are not served by this build' })
+      .optional()
+      .meta({ description: 'Inline tool; not served by this build' }),
     tool_id: z.string().meta({ description: 'Tool of this project' }),
-    tool: z.undefined({ error: 'inline tools are not served by this build' }).optional(),
   })
   .transform(({ tool_id }) => ({ tool_id }));
 
@@ -184,7 +188,9 @@ export const AgentVersionParams = z.strictObject({
 export const AgentListQuery = OffsetQuery;
 
 export const AgentDeleteQuery = z.strictObject({
-  force: booleanText(false).meta({ description: `Delete with everything that hangs on it; true ${UNSERVED}` }),
+  force: booleanText(false).meta({
+    description: `Delete with everything that hangs on it; ${NOT_SERVED}, but for false`,
+  }),
 });
 
 /** A configuration, as it is archived: the fields of the API under their names there. */

@@ -26,7 +26,7 @@ export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
   for (const [path, allowed] of methods) {
     app.all(path, () => {
       throw new ApiError('method_not_allowed', 'The path has no such method.', {
-        headers: { Allow: [...allowed].join(', ') },
+        headers: { Allow: [...allowed].sort().join(', ') },
       });
     });
   }

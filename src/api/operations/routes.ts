@@ -8,6 +8,7 @@ import { ContractDocument, Health } from './schemas';
 
 /** Health and the contract document; the latter lists the routes it is given, itself included. */
 export function operationsRoutes(others: () => Route[]): Route[] {
+  let document: ReturnType<typeof openApiDocument> | undefined;
   return [
     route({
       method: 'get',
@@ -35,7 +36,7 @@ export function operationsRoutes(others: () => Route[]): Route[] {
       inputCode: 'bad_request',
       answers: { 200: ContractDocument },
       quiet: true,
-      handle: () => ({ status: 200, body: openApiDocument(others(), config().PUBLIC_BASE_URL) }),
+      handle: () => ({ status: 200, body: (document ??= openApiDocument(others(), config().PUBLIC_BASE_URL)) }),
     }),
   ];
 }

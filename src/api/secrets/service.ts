@@ -37,6 +37,7 @@ export async function createSecret(input: { projectId: string; name: string; val
  * @throws not_found
  */
 export async function updateSecret(projectId: string, secretId: string, change: SecretChange): Promise<Secret> {
+  if (change.name === undefined && change.value === undefined) return getSecret(projectId, secretId);
   const value = change.value === undefined ? null : encrypt(change.value, placeOf(secretId));
   const [changed] = await Secret.update(
     {

@@ -44,7 +44,11 @@ const parameters = z
   .meta({
     type: 'object',
     description: 'JSON Schema of the arguments; an object schema of at most 64 KiB without `$ref` outside itself',
-    example: { type: 'object', properties: { order_id: { type: 'string' } }, required: ['order_id'] },
+    example: {
+      type: 'object',
+      properties: { order_id: { type: 'string', description: 'Order to look up' } },
+      required: ['order_id'],
+    },
   });
 
 const headerValue = z.string({
