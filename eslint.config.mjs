@@ -61,5 +61,5 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-member-access': 'off', '@typescript-eslint/no-unsafe-assignment': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off', '@typescript-eslint/no-unsafe-call': 'off', '@typescript-eslint/no-unsafe-return': 'off' },
   },
-  { files: ['**/*.mjs', '**/*.cjs', '**/*.js'], languageOptions: { globals: { process: 'readonly', URL: 'readonly', module: 'writable', __dirname: 'readonly', require: 'readonly', console: 'readonly', setTimeout: 'readonly' } } },
+  { files: ['**/*.mjs', '**/*.cjs', '**/*.js'], languageOptions: { globals: { process: 'readonly', URL: 'readonly', module: 'writable', __dirname: 'readonly', require: 'readonly', console: 'readonly', setTimeout: 'readonly', fetch: 'readonly' } } },
 );

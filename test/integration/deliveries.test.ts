@@ -237,7 +237,7 @@ describe('retries', () => {
       const { raw } = await engine().workflow.getHandle(id).describe();
       const { seconds, nanos } = raw.pendingActivities?.[0]?.nextAttemptScheduleTime ?? {};
       expect(seconds).toBeDefined();
-      return Number(seconds) * 1_000 + Number(nanos ?? 0) / 1_000_000;
+      return Number(seconds) * 1_000 + (nanos ?? 0) / 1_000_000;
     });
     expect(Math.abs(armed - (planned?.getTime() ?? 0))).toBeLessThan(200);
     await client.delete(webhookPath(webhookId));

@@ -245,7 +245,7 @@ describe('providers that fail', () => {
   const run = async (replies: object[], body: object = saying('hello')) => {
     const agent = await buildAgent(space, { model: `${space.model}-${String(Math.random()).slice(2)}` });
     const { model } = (await space.api.get(at(`/agents/${agent.id}`))).body;
-    server.script(model, replies as never);
+    server.script(model, replies);
     const reply = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), body);
     return { reply, calls: server.calls({ model }) };
   };
@@ -315,7 +315,7 @@ describe('tools in a run', () => {
   const withTools = async (toolIds: string[], replies: object[], given: object = {}) => {
     const model = `${space.model}-${String(Math.random()).slice(2)}`;
     const agent = await buildAgent(space, { model, tool_bindings: toolIds.map((tool_id) => ({ tool_id })), ...given });
-    server.script(model, replies as never);
+    server.script(model, replies);
     const reply = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('go'));
     const transcript = await space.api.get(at(`/generations/${String(reply.body.id)}/transcript`));
     return { reply, agent, model, transcript: transcript.body };

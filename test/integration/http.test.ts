@@ -1,6 +1,8 @@
 import { gzipSync } from 'node:zlib';
+import { ConnectionError } from 'sequelize';
 import { areas } from '../../src/api/areas';
 import { db } from '../../src/api/core/db';
+import { engine } from '../../src/api/core/temporal';
 import { openApiDocument } from '../../src/api/core/openapi';
 import { useService } from '../support/app';
 import { workspace, buildAgent, saying } from '../support/builders';
@@ -189,13 +191,7 @@ describe('pages', () => {
 describe('operations', () => {
   test('health answers without a credential, and 503 when the database is unreachable', async () => {
     expect(await service.client().get('/health')).toMatchObject({ status: 200, body: { status: 'ok' } });
-    const broken = jest
-      .spyOn(db, 'query')
-      .mockRejectedValue(
-        Object.assign(
-          new (jest.requireActual<typeof import('sequelize')>('sequelize').ConnectionError)(new Error('down')),
-        ),
-      );
+    const broken = jest.spyOn(db, 'query').mockRejectedValue(new ConnectionError(new Error('down')));
     const reply = await service.client().get('/health');
     broken.mockRestore();
     expect([reply.status, reply.body.error.code, reply.headers['retry-after']]).toEqual([
@@ -235,8 +231,7 @@ describe('operations', () => {
     const project = await service.project(owner);
     const space = await workspace(service.client(owner.token), project.id, 'http://127.0.0.1:9/v1');
     const agent = await buildAgent(space);
-    const temporal = jest.requireActual<typeof import('../../src/api/core/temporal')>('../../src/api/core/temporal');
-    const down = jest.spyOn(temporal.engine().workflow, 'start').mockRejectedValue(new Error('unreachable'));
+    const down = jest.spyOn(engine().workflow, 'start').mockRejectedValue(new Error('unreachable'));
     const reply = await space.api.post(`${space.at}/agents/${agent.id}/generate`, saying('x'));
     down.mockRestore();
     expect(reply.status).toBe(202);

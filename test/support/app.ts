@@ -14,6 +14,7 @@ import { randomText } from '../../src/api/core/random';
 import { closePrograms } from '../../src/api/core/tenant-programs';
 import { closeEngine } from '../../src/api/core/temporal';
 import type { Mail } from '../../src/api/auth/mailer';
+import { firstAttempts } from '../../src/api/webhooks/first-attempts';
 import { startWorkers } from '../../src/workers';
 import type { RunningWorkers } from '../../src/workers';
 import { apiClient } from './client';
@@ -143,7 +144,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     await new Promise((resolve) => {
       service.server.close(resolve);
     });
-    await drainAuth();
+    await Promise.all([drainAuth(), firstAttempts.drain(1_000)]);
     await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
     await closeDatabase();
   }, 60_000);

@@ -37,7 +37,7 @@ export function apiClient(target: App | string, credential?: string): ApiClient 
       call.send(body);
     }
     const answer = await call;
-    return { status: answer.status, body: answer.body as unknown, headers: answer.headers as Record<string, string> };
+    return { status: answer.status, body: answer.body as unknown, headers: answer.headers };
   };
   return {
     get: (path, headers) => send('get', path, undefined, headers),

@@ -49,7 +49,8 @@ const Settings = z.object({
   ADMIN_EMAILS: list.transform((entries) => entries.map((entry) => entry.toLowerCase())),
   GENERATION_WAIT_MAX_SECONDS: seconds(600, 0.05),
   WEBHOOK_BACKOFF_BASE_SECONDS: seconds(20, 0.01),
-  WEBHOOK_TIMEOUT_SECONDS: seconds(10, 0.05),
+  // An attempt has to end before the engine's 30 s for one try are over.
+  WEBHOOK_TIMEOUT_SECONDS: z.coerce.number().min(0.05).max(25).default(10),
   WEBHOOK_ALLOW_HTTP: flag(false),
   DELIVERY_FIRST_ATTEMPT: z.enum(['inline', 'engine']).default('inline'),
   DELIVERY_RETENTION_DAYS: count(30),

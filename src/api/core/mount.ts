@@ -77,12 +77,10 @@ function serve(route: Route, gate: Gate) {
       ...(projectId === undefined ? {} : { project_id: projectId }),
       principal_id: admission.caller?.credentialId,
     };
-    const raw =
-      route.body === undefined
-        ? await noBody(req, res)
-        : await readBody(req, res, route.bodyBytesMax ?? BODY_BYTES_MAX);
+    const raw = await readBody(req, res, route.bodyBytesMax ?? BODY_BYTES_MAX);
+    if (route.body === undefined) refuseBody(raw);
     const query = parseInput(route.query, req.query, 'bad_request', 'query.');
-    const body = parseInput(route.body, raw, route.inputCode, '');
+    const body = route.body === undefined ? {} : parseInput(route.body, raw, route.inputCode, '');
     const params = parseParams(route.params, rest);
     const answer = await route.handle({
       caller: admission.caller,
@@ -98,15 +96,13 @@ function serve(route: Route, gate: Gate) {
 }
 
 /** A route without a body takes an empty one or `{}`; anything else would be accepted and ignored. */
-async function noBody(req: Request, res: Response): Promise<undefined> {
-  const body = await readBody(req, res, BODY_BYTES_MAX);
+function refuseBody(body: unknown): void {
   const names = typeof body === 'object' && body !== null ? Object.keys(body) : [''];
   if (names.length > 0) {
     throw new ApiError('bad_request', 'This route takes no body.', {
       details: names.map((path) => ({ path, message: 'is not a known property' })),
     });
   }
-  return undefined;
 }
 
 function parseParams(schema: z.ZodType | undefined, given: Record<string, string>): unknown {

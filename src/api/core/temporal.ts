@@ -186,7 +186,7 @@ async function outcomeOf(timeoutMs: number, call: (signal: AbortSignal) => Promi
       return 'no-run';
     if (error instanceof WorkflowUpdateFailedError) return refusedOrEnded(error);
     if (cut.aborted) return 'timeout';
-    if (isGrpcServiceError(error) && Number(error.code) === RESOURCE_EXHAUSTED) throw unavailable();
+    if (isGrpcServiceError(error) && (error.code as number) === RESOURCE_EXHAUSTED) throw unavailable();
     throw error;
   }
 }

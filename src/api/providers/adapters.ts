@@ -15,7 +15,7 @@ export interface ModelAccess {
  * so that a provider's address is checked like any other address of a tenant. Retries of the vendor's package are not used.
  */
 export function languageModel(access: ModelAccess, modelId: string): LanguageModelV3 {
-  const fetch = outbound().fetch as typeof globalThis.fetch;
+  const fetch = outbound().fetch;
   if (access.provider === 'openai') {
     return createOpenAI({
       apiKey: access.apiKey ?? '',

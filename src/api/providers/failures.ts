@@ -1,5 +1,6 @@
 import { APICallError } from '@ai-sdk/provider';
-import { OutboundError, outboundErrorOf } from '../core/http-error';
+import type { OutboundError} from '../core/http-error';
+import { outboundErrorOf } from '../core/http-error';
 
 /** What a failed call to a provider means for the run. */
 export interface ProviderFailure {
