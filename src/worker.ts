@@ -9,7 +9,9 @@ import { smtpMailer } from './api/auth/mailer';
 import type { Mailer } from './api/auth/mailer';
 import { firstAttempts } from './api/webhooks/first-attempts';
 import { announceReady, onStop, sendMail } from './local/child';
+import { ensureEngine } from './engine-setup';
 import { migrate } from './api/migrations';
+import { startReencryption } from './reencryption';
 import { ensureSchedules } from './schedules';
 import { startWorkers } from './workers';
 
@@ -28,8 +30,10 @@ async function main(): Promise<void> {
     logger: new DefaultLogger('WARN', ({ level }) => log.warn({ msg: 'engine worker', level })),
   });
   await migrate(db, 'up');
+  await ensureEngine();
   const workers = await startWorkers({ mailer: mailer() });
   await ensureSchedules();
+  await startReencryption();
   let stopping = false;
   const stop = async (): Promise<void> => {
     if (stopping) return;

@@ -1,9 +1,11 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { activityInfo } from '@temporalio/activity';
-import { dueCall, isRead, storeCall } from '../api/generations/calls';
+import { dueCall, storeCall } from '../api/generations/calls';
 import type { CallAnswer, DueCall } from '../api/generations/calls';
+import { isRead } from '../api/generations/moves';
 import { acceptSubmission, storePause } from '../api/generations/pauses';
 import { settleFailed } from '../api/generations/settlement';
+import { faultPoint } from '../api/core/faults';
 import { outbound } from '../api/core/outbound';
 import { queryOne } from '../api/core/db';
 import { dispatchHttp } from '../api/tools/dispatch';
@@ -44,6 +46,7 @@ export const generationActivities = () => {
       await withHeartbeats(async ({ signal }) => {
         const answer = await answerTo(state.call, at.generationId, signal);
         await storeCall(at, answer);
+        await faultPoint('call-stored');
       });
     },
 

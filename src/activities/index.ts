@@ -2,6 +2,7 @@ import type { Mailer } from '../api/auth/mailer';
 import { generationSweep } from '../api/generations/runs';
 import { generationActivities } from './generations.activities';
 import { mailActivities } from './mail.activities';
+import { reencryptionActivities } from './reencryption.activities';
 import { sweepActivities } from './sweeps.activities';
 import { webhookActivities } from './webhooks.activities';
 
@@ -14,6 +15,7 @@ export const createActivities = ({ mailer }: ActivityDependencies) => ({
   ...generationActivities(),
   ...mailActivities({ mailer }),
   ...webhookActivities(),
+  ...reencryptionActivities(),
   ...sweepActivities({ kinds: [generationSweep] }),
 });
 

@@ -2,6 +2,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { LanguageModelV3GenerateResult } from '@ai-sdk/provider';
 import { clock } from '../api/core/clock';
 import { inTransaction } from '../api/core/db';
+import { faultPoint } from '../api/core/faults';
 import { firstAttempts } from '../api/webhooks/first-attempts';
 import { startPendingDeliveries } from '../api/webhooks/runs';
 import {
@@ -12,8 +13,9 @@ import {
   failed,
   nextMove,
 } from '../api/generations/moves';
-import { failure, settle } from '../api/generations/settlement';
-import type { Ending } from '../api/generations/settlement';
+import { settle } from '../api/generations/settlement';
+import { failure } from '../api/generations/endings';
+import type { Ending } from '../api/generations/endings';
 import { countProviderFailure, isUnsettled, openStep, storeStep } from '../api/generations/steps';
 import type { RunView } from '../api/generations/steps';
 import { callsOf, modelTools, promptOf, stopReasonOf } from '../api/generations/turn';
@@ -137,6 +139,7 @@ async function store(
   });
   if (stored.kind === 'gone') throw rowGone();
   if (stored.kind === 'late') return afterLate(view);
+  await faultPoint('step-stored');
   firstAttempts.offer(stored.deliveryIds);
   return ending === null ? callsOutcome(view, step, calls, view.pause + 1) : settled;
 }

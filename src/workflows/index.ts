@@ -1,4 +1,5 @@
 export { generation } from './generations.workflow';
 export { mail } from './mail.workflow';
+export { reencryption } from './reencryption.workflow';
 export { delivery } from './webhooks.workflow';
 export { retain, sweepExpired, sweepLost, sweepStarts } from './sweeps.workflow';

@@ -625,3 +625,73 @@ describe('reading', () => {
     expect((await settled(reply.body.id)).status).toBe('completed');
   });
 });
+
+describe('what a tenant can make the service do', () => {
+  test('[limits 7] a pattern that backtracks fails its call within a second, and delays nobody else', async () => {
+    const lookup = await buildHttpTool(space, `${receiver.url}/slow-pattern/{order_id}`, {
+      parameters: {
+        type: 'object',
+        properties: { order_id: { type: 'string', pattern: '^(a+)+$' } },
+        required: ['order_id'],
+      },
+    });
+    const model = `${space.model}-backtracking`;
+    const agent = await buildAgent(space, { model, tool_bindings: [{ tool_id: lookup.id }] });
+    server.script(model, [
+      { toolCalls: [{ name: 'get_order', args: { order_id: `${'a'.repeat(40)}!` } }] },
+      { text: 'done' },
+    ]);
+    const startedAt = Date.now();
+    const running = space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('go'));
+    const others: number[] = [];
+    let over = false;
+    void running.finally(() => {
+      over = true;
+    });
+    while (!over) {
+      const askedAt = Date.now();
+      await service.client().get('/health');
+      others.push(Date.now() - askedAt);
+    }
+    const reply = await running;
+    expect(reply.body.status).toBe('completed');
+    expect(Date.now() - startedAt).toBeLessThan(3_000);
+    expect(Math.max(...others)).toBeLessThan(1_000);
+    const transcript = await space.api.get(at(`/generations/${String(reply.body.id)}/transcript`));
+    expect(transcript.body.steps[0].tool_results[0].error.message).toMatch(/limit of time/);
+    expect(receiver.requests.some(({ path }) => path.startsWith('/slow-pattern'))).toBe(false);
+  });
+
+  test('a provider at an address that is not public is not called', async () => {
+    const provider = await space.api.post(at('/ai-providers'), {
+      name: 'p',
+      provider: 'custom',
+      default_model: 'm',
+      base_url: 'http://10.0.0.5/v1',
+    });
+    const agent = await buildAgent({ ...space, providerId: provider.body.id });
+    const reply = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('x'));
+    expect([reply.status, reply.body.error.code, reply.body.error.message]).toEqual([
+      502,
+      'AI_PROVIDER_ERROR',
+      'Provider address is not allowed.',
+    ]);
+  });
+
+  test('a key that a vendor repeats in its refusal is not shown', async () => {
+    const secret = await space.api.post(at('/secrets'), { name: 's', value: 'sk-canary-123' });
+    const model = `${space.model}-echo`;
+    const provider = await space.api.post(at('/ai-providers'), {
+      name: 'p',
+      provider: 'openai',
+      default_model: model,
+      base_url: server.url,
+      secret_id: secret.body.id,
+    });
+    server.script(model, [{ status: 401, body: { error: { message: 'Incorrect API key provided: sk-canary-123' } } }]);
+    const agent = await buildAgent({ ...space, providerId: provider.body.id });
+    const reply = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('x'));
+    expect(reply.body.error.message).toBe('Provider returned 401: Incorrect API key provided: [secret]');
+    expect(server.calls({ model })[0]!.headers.authorization).toBe('Bearer sk-canary-123');
+  });
+});

@@ -6,6 +6,7 @@ import { config } from '../core/config';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError } from '../core/errors';
+import { faultPoint } from '../core/faults';
 import { newId } from '../core/ids';
 import { hmac, hmacWith, verifyingKeys } from '../core/keys';
 import { errorFacts, log } from '../core/log';
@@ -71,6 +72,7 @@ async function assertUnderCaps(email: string, now: Date, tx: Tx): Promise<void> 
 /** The answer does not wait for the engine, and a start that fails is made by the sweep. */
 async function startMail(codeId: string, requestId: string): Promise<void> {
   const input: MailInput = { codeId };
+  await faultPoint('code-committed');
   try {
     await startRun({
       type: 'mail',

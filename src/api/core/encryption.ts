@@ -19,6 +19,9 @@ const TAG_BYTES = 16;
 /** The first 8 hex digits of the key's SHA-256. */
 const keyIdOf = (key: Buffer): string => createHash('sha256').update(key).digest('hex').slice(0, 8);
 
+/** The id of the key that encrypts now. */
+export const currentKeyId = (): string => keyIdOf(currentKey());
+
 const currentKey = (): Buffer => Buffer.from(config().SECRETS_ENCRYPTION_KEY, 'hex');
 
 function keyById(keyId: string): Buffer | undefined {

@@ -1,7 +1,7 @@
 import { clock } from '../core/clock';
 import { queryOne } from '../core/db';
 import type { ToolSnapshot } from '../tools/resolve';
-import type { CallError, ParsedCall } from './turn';
+import type { CallError } from './turn';
 
 /** A tool that the service calls. */
 export type HttpToolSnapshot = ToolSnapshot & { execute: NonNullable<ToolSnapshot['execute']> };
@@ -67,17 +67,3 @@ export async function storeCall(
   );
   return row !== null;
 }
-
-/** Reads and HEAD may be sent again on connection failure. */
-export const isRead = ({ method }: ToolSnapshot): boolean => method === 'GET' || method === 'HEAD';
-
-/** Calls of an answer that the service has to make, as the workflow needs them. */
-export const serverCallsOf = (
-  calls: Pick<ParsedCall, 'call' | 'toolName' | 'kind' | 'error'>[],
-  tools: ToolSnapshot[],
-) =>
-  calls.flatMap(({ call, toolName, kind, error }) => {
-    const tool = tools.find(({ name }) => name === toolName);
-    if (kind !== 'http' || error !== null || tool === undefined || tool.timeoutMs === null) return [];
-    return [{ call, timeoutMs: tool.timeoutMs, read: isRead(tool) }];
-  });

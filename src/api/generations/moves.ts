@@ -1,7 +1,7 @@
-import type { StepOutcome } from '../../workflows/generations.contract';
-import { serverCallsOf } from './calls';
-import { failure } from './settlement';
-import type { Ending } from './settlement';
+import type { ServerCall, StepOutcome } from '../../workflows/generations.contract';
+import type { ToolSnapshot } from '../tools/resolve';
+import { failure } from './endings';
+import type { Ending } from './endings';
 import type { RunView } from './steps';
 import type { ParsedCall } from './turn';
 
@@ -55,3 +55,17 @@ export function callsOutcome(view: RunView, step: number, calls: ParsedCall[], p
 /** An unforeseen end of a run. */
 export const failed = (view: RunView, message: string, meta: Record<string, unknown> = {}): Ending =>
   failure(view, 'GENERATION_FAILED', message, meta);
+
+/** Reads and HEAD may be sent again on connection failure. */
+export const isRead = ({ method }: ToolSnapshot): boolean => method === 'GET' || method === 'HEAD';
+
+/** Calls of an answer that the service has to make, as the workflow needs them. */
+export const serverCallsOf = (
+  calls: Pick<ParsedCall, 'call' | 'toolName' | 'kind' | 'error'>[],
+  tools: ToolSnapshot[],
+): ServerCall[] =>
+  calls.flatMap(({ call, toolName, kind, error }) => {
+    const tool = tools.find(({ name }) => name === toolName);
+    if (kind !== 'http' || error !== null || tool === undefined || tool.timeoutMs === null) return [];
+    return [{ call, timeoutMs: tool.timeoutMs, read: isRead(tool) }];
+  });

@@ -2,8 +2,8 @@ import { newId } from '../core/ids';
 import { principalOf } from '../core/access';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
-import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
-import { ApiError, catalog, invalidInput, notFound } from '../core/errors';
+import { inTransaction, isDatabaseDown, isUniqueViolation, query, queryOne } from '../core/db';
+import { ApiError, catalog, invalidInput, notFound, unavailable } from '../core/errors';
 import type { ErrorCode } from '../core/errors';
 import { faultPoint } from '../core/faults';
 import { listByOffset } from '../core/pages';
@@ -173,9 +173,14 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
     });
   } catch (error) {
     if (isUniqueViolation(error, 'generations_idempotency_idx') || isForeignKeyViolation(error)) return null;
+    if (isDatabaseDown(error)) throw unavailable(COMMIT_UNKNOWN);
     throw error;
   }
 }
+
+/** The database went away around the commit: only the caller's own key can tell a repeat from a second run. */
+const COMMIT_UNKNOWN =
+  'Whether the run was accepted is unknown. Ask again with the same idempotency_key; without one a repeat may run twice.';
 
 const isForeignKeyViolation = (error: unknown): boolean =>
   error instanceof Error && error.name === 'SequelizeForeignKeyConstraintError';

@@ -2,13 +2,10 @@ import { clock } from '../core/clock';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { recordEvent } from '../webhooks/deliveries';
-import type { GenerationError } from './models';
+import { failure } from './endings';
+import type { Ending } from './endings';
 import { presentGeneration } from './present';
 import { fromColumns } from './rows';
-
-export type Ending =
-  | { status: 'completed'; stopReason: string }
-  | { status: 'failed'; stopReason: 'error' | 'cancelled'; error: GenerationError };
 
 /**
  * Settles a generation in the caller's transaction: status, event and deliveries commit together, with whatever step
@@ -43,18 +40,6 @@ export async function settle(tx: Tx, generationId: string, ending: Ending): Prom
     data: presentGeneration(row, []),
   });
 }
-
-/** An error of the record; every one names the generation and its trace. */
-export const failure = (
-  ids: { generationId: string; traceId: string },
-  code: string,
-  message: string,
-  meta: Record<string, unknown> = {},
-): Ending => ({
-  status: 'failed',
-  stopReason: code === 'GENERATION_CANCELLED' ? 'cancelled' : 'error',
-  error: { code, message, meta: { ...meta, generation_id: ids.generationId, trace_id: ids.traceId } },
-});
 
 /** Settles by the generation's id alone, in a transaction of its own. Null when the row is gone; empty when it was settled. */
 export async function settleFailed(generationId: string, code: string, message: string): Promise<string[] | null> {

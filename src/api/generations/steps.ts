@@ -6,7 +6,7 @@ import { log } from '../core/log';
 import { STEPS_AND_CALLS, readTurn } from './rows';
 import type { TurnJson } from './rows';
 import { settle } from './settlement';
-import type { Ending } from './settlement';
+import type { Ending } from './endings';
 import type { InputMessage, ParsedCall, StoredCall, StoredStep, Turn } from './turn';
 
 /** Where a run stands, as one statement reads it. */

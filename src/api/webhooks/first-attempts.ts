@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { config } from '../core/config';
 import { queryOne } from '../core/db';
+import { faultPoint } from '../core/faults';
 import { errorFacts, log } from '../core/log';
 import { attemptOnce, readDelivery } from './attempt';
 import { startDelivery } from './runs';
@@ -66,6 +67,7 @@ class FirstAttempts {
   }
 
   async #attempt(id: string): Promise<void> {
+    await faultPoint('delivery-committed');
     const delivery = await readDelivery(id, 'process');
     if (delivery?.status !== 'pending' || delivery.attempts > 0) return;
     const outcome = await attemptOnce(delivery, this.#abort.signal);

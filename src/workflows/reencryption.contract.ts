@@ -1,0 +1,24 @@
+export const REENCRYPTION = 'reencryption';
+
+/** Tables that hold encrypted values, by name. */
+export const ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools'] as const;
+export type EncryptedTable = (typeof ENCRYPTED_TABLES)[number];
+
+export interface ReencryptionInput {
+  /** The key under which every row is to be. */
+  keyId: string;
+}
+
+export interface ReencryptBatchInput extends ReencryptionInput {
+  table: EncryptedTable;
+  /** Rows after this id; null = from the first. */
+  after: string | null;
+}
+
+export interface ReencryptBatchResult {
+  changed: number;
+  /** Rows that no key at hand opens: they are left as they are. */
+  unreadable: number;
+  /** Where the next batch begins; null = the table is done. */
+  after: string | null;
+}

@@ -1,0 +1,84 @@
+import { createCipheriv, createHash, randomBytes } from 'node:crypto';
+import { config } from '../../src/api/core/config';
+import { query, queryOne } from '../../src/api/core/db';
+import { currentKeyId, decrypt } from '../../src/api/core/encryption';
+import { engine, runEnded } from '../../src/api/core/temporal';
+import { ensureEngine, isNewEnough } from '../../src/engine-setup';
+import { startReencryption } from '../../src/reencryption';
+import { useService } from '../support/app';
+import { created } from '../support/builders';
+
+const service = useService({ worker: true });
+
+const oldKey = randomBytes(32);
+const oldKeyId = createHash('sha256').update(oldKey).digest('hex').slice(0, 8);
+
+/** As an earlier deployment stored it, under another key. */
+function underOldKey(text: string, place: string): Buffer {
+  const nonce = randomBytes(12);
+  const cipher = createCipheriv('aes-256-gcm', oldKey, nonce).setAAD(Buffer.from(place));
+  const body = Buffer.concat([cipher.update(text), cipher.final()]);
+  return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+}
+
+test('values under an older key stay readable, and a run at worker start brings them under the present one', async () => {
+  config().SECRETS_DECRYPTION_KEYS.push(`${oldKeyId}:${oldKey.toString('hex')}`);
+  const owner = await service.signedIn();
+  const project = await service.project(owner);
+  const api = service.client(owner.token);
+  const at = `/v1/projects/${project.id}`;
+  const readable = created(await api.post(`${at}/secrets`, { name: 'a', value: 'x' }));
+  const lost = created(await api.post(`${at}/secrets`, { name: 'b', value: 'x' }));
+  const webhook = created(await api.post(`${at}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['*'] }));
+  await query('update secrets set value_key_id = $2, value_data = $3 where id = $1', [
+    readable.id,
+    oldKeyId,
+    underOldKey('the old value', `secrets/value/${String(readable.id)}`),
+  ]);
+  await query("update secrets set value_key_id = 'deadbeef' where id = $1", [lost.id]);
+  await query('update webhooks set secret_key_id = $2, secret_data = $3 where id = $1', [
+    webhook.id,
+    oldKeyId,
+    underOldKey('whsec_old', `webhooks/secret/${String(webhook.id)}`),
+  ]);
+  await startReencryption();
+  expect(await runEnded(`reencrypt/${currentKeyId()}`, 20_000)).toBe(true);
+  const row = await queryOne<{ key: string; data: Buffer }>(
+    'select value_key_id as key, value_data as data from secrets where id = $1',
+    [readable.id],
+  );
+  expect(row?.key).toBe(currentKeyId());
+  expect(decrypt({ keyId: row!.key, data: row!.data }, { table: 'secrets', column: 'value', rowId: readable.id })).toBe(
+    'the old value',
+  );
+  const hook = await queryOne<{ key: string; data: Buffer }>(
+    'select secret_key_id as key, secret_data as data from webhooks where id = $1',
+    [webhook.id],
+  );
+  expect(
+    decrypt({ keyId: hook!.key, data: hook!.data }, { table: 'webhooks', column: 'secret', rowId: webhook.id }),
+  ).toBe('whsec_old');
+  // Without its key a value stays as it is, for the day the key is found.
+  expect(await queryOne('select value_key_id as key from secrets where id = $1', [lost.id])).toEqual({
+    key: 'deadbeef',
+  });
+  const result = (await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).result()) as { unreadable: number };
+  expect(result.unreadable).toBeGreaterThanOrEqual(1);
+  await query('delete from secrets where id = $1', [lost.id]);
+});
+
+test('with every value under the present key no run is started', async () => {
+  const before = await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).describe();
+  await startReencryption();
+  const after = await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).describe();
+  expect(after.runId).toBe(before.runId);
+});
+
+test('the engine keeps closed runs for 30 days, knows our search attributes, and must be 1.28 or newer', async () => {
+  await ensureEngine();
+  await ensureEngine();
+  const { namespace } = engine().options;
+  const described = await engine().workflowService.describeNamespace({ namespace });
+  expect(Number(described.config?.workflowExecutionRetentionTtl?.seconds)).toBe(30 * 86_400);
+  expect(['1.27.9', '0.30.0', '1.28.0', '1.32.0', '2.0.0'].map(isNewEnough)).toEqual([false, false, true, true, true]);
+});
