@@ -1,0 +1,175 @@
+import { startReceiver } from '../support/receiver';
+import type { Receiver } from '../support/receiver';
+import { buildClientTool, buildHttpTool } from '../support/builders';
+import { eventually } from '../support/eventually';
+import { Runs, useLocal } from '../support/local';
+
+const service = useLocal();
+let receiver: Receiver;
+let runs: Runs;
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+  runs = new Runs(service, await service.workspace());
+});
+
+afterAll(() => receiver.close());
+
+const sentTo = (path: string) => receiver.requests.filter((request) => request.path === path);
+const order = (id: string): { name: string; args: object } => ({ name: 'get_order', args: { order_id: id } });
+
+test('[durable 1] killed during a model call: the call is made again, and the lost try is counted', async () => {
+  const agent = await runs.agent([{ text: 'There you are.', hold: 'in-call' }]);
+  const id = await runs.begin(agent.id);
+  await service.modelServer.waitForCall({ generationId: id, step: 1 });
+  expect(await runs.storedSteps(id)).toEqual([]);
+  await service.kill('worker');
+  expect(await runs.row(id)).toMatchObject({ status: 'in_progress', step_count: 0 });
+  await eventually(() => {
+    expect(runs.calls(id)).toMatchObject([{ step: 1, aborted: true }]);
+  });
+  await service.local.start('worker');
+  await service.modelServer.waitForCall({ generationId: id, step: 1 });
+  service.modelServer.release('in-call');
+  expect(await runs.reached(id, 'completed')).toMatchObject({ stop_reason: 'stop', step_count: 1 });
+  expect(runs.calls(id)).toMatchObject([
+    { step: 1, answered: false },
+    { step: 1, answered: true },
+  ]);
+  const tries = await service.row('select retries, provider_failures from generation_steps where generation_id = $1', [
+    id,
+  ]);
+  expect(tries).toEqual({ retries: 1, provider_failures: 0 });
+}, 60_000);
+
+test('[durable 1] [durable 4] [generations 7] killed between two steps: nothing is bought or called twice', async () => {
+  const tool = await buildHttpTool(runs.space, `${receiver.url}/between/{order_id}`, { name: 'between' });
+  const agent = await runs.agent([{ toolCalls: [{ name: 'between', args: { order_id: '7' } }] }, { text: 'Sent.' }], {
+    tool_bindings: [{ tool_id: tool.id }],
+  });
+  service.hold('step-stored');
+  const id = await runs.begin(agent.id);
+  await service.held('step-stored');
+  expect(await runs.storedSteps(id)).toEqual([1]);
+  expect(runs.calls(id)).toMatchObject([{ step: 1, answered: true }]);
+  expect(sentTo('/between/7')).toHaveLength(0);
+  await service.kill('worker');
+  service.letGo('step-stored');
+  await service.local.start('worker');
+  await runs.reached(id, 'completed');
+  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+  expect(await runs.storedSteps(id)).toEqual([1, 2]);
+  expect(sentTo('/between/7')).toHaveLength(1);
+  const { steps } = await runs.transcript(id);
+  expect(steps).toMatchObject([
+    { index: 0, tool_results: [{ tool_name: 'between', result: { ok: true }, error: null }] },
+    { index: 1, text: 'Sent.' },
+  ]);
+}, 60_000);
+
+test('[durable 1] killed between an answered tool call and the next step: the answer stands, nothing is repeated', async () => {
+  const tool = await buildHttpTool(runs.space, `${receiver.url}/answered/{order_id}`, { name: 'answered' });
+  const agent = await runs.agent([{ toolCalls: [{ name: 'answered', args: { order_id: '8' } }] }, { text: 'Done.' }], {
+    tool_bindings: [{ tool_id: tool.id }],
+  });
+  service.hold('call-stored');
+  const id = await runs.begin(agent.id);
+  await service.held('call-stored');
+  const stored = await service.row('select result, error from generation_calls where generation_id = $1', [id]);
+  expect(stored).toEqual({ result: { ok: true }, error: null });
+  expect(runs.calls(id)).toHaveLength(1);
+  await service.kill('worker');
+  service.letGo('call-stored');
+  await service.local.start('worker');
+  await runs.reached(id, 'completed');
+  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+  expect(sentTo('/answered/8')).toHaveLength(1);
+  expect((await runs.transcript(id)).steps[0].tool_results).toMatchObject([{ result: { ok: true }, error: null }]);
+}, 60_000);
+
+test('[durable 1] killed during a tool call: the call was sent once, its outcome is unknown, and the model decides', async () => {
+  const tool = await buildHttpTool(runs.space, '', {
+    execute: { url: `${receiver.url}/orders/{order_id}`, method: 'POST' },
+  });
+  const agent = await runs.agent([{ toolCalls: [order('9')] }, { text: 'I do not know.' }], {
+    tool_bindings: [{ tool_id: tool.id }],
+  });
+  receiver.respond({ hold: 'order-9' }, '/orders/9');
+  const id = await runs.begin(agent.id);
+  await receiver.waitFor(({ path }) => path === '/orders/9');
+  expect(await runs.storedSteps(id)).toEqual([1]);
+  const open = await service.row('select answered_at from generation_calls where generation_id = $1', [id]);
+  expect(open).toEqual({ answered_at: null });
+  await service.kill('worker');
+  receiver.release('order-9');
+  await service.local.start('worker');
+  expect(await runs.reached(id, 'completed')).toMatchObject({ error: null });
+  expect(sentTo('/orders/9')).toHaveLength(1);
+  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+  const { steps } = await runs.transcript(id);
+  expect(steps[0].tool_results).toMatchObject([{ result: null, error: { message: 'outcome unknown' } }]);
+}, 60_000);
+
+test('[durable 1] killed while paused: the pause stands, and outputs sent while no worker runs are taken by the next', async () => {
+  const tool = await buildClientTool(runs.space);
+  const agent = await runs.agent(
+    [{ toolCalls: [{ id: 'c1', name: 'approve_refund', args: { order_id: '1' } }] }, { text: 'Approved.' }],
+    { tool_bindings: [{ tool_id: tool.id }] },
+  );
+  const id = await runs.begin(agent.id);
+  const paused = await runs.reached(id, 'requires_action');
+  expect(await runs.row(id)).toMatchObject({ status: 'requires_action', pause: 1 });
+  await service.kill('worker');
+  expect((await runs.reached(id, 'requires_action')).required_action).toEqual(paused.required_action);
+  const callId = paused.required_action.tool_calls[0].id as string;
+  const [submitted] = await Promise.all([runs.outputs(agent.id, id, callId), service.local.start('worker')]);
+  expect([submitted.status, submitted.body.status]).toEqual([200, 'completed']);
+  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+}, 60_000);
+
+test('[durable 4] kills at any moment: every accepted run settles or stays paused, and no more is bought than was under way', async () => {
+  const tool = await buildHttpTool(runs.space, `${receiver.url}/many/{order_id}`, { name: 'many' });
+  const pausing = await buildClientTool(runs.space, { name: 'ask' });
+  const use = (name: string, id: string): object => ({ toolCalls: [{ name, args: { order_id: id } }], delayMs: 60 });
+  const given = { tool_bindings: [{ tool_id: tool.id }, { tool_id: pausing.id }] };
+  const finishing = await runs.agent([use('many', '1'), use('many', '2'), { text: 'end', delayMs: 60 }], given);
+  const resting = await runs.agent([use('many', '3'), use('ask', '4')], given);
+  const ids: string[] = [];
+  let underWay = 0;
+  for (const killAfterMs of [150, 300]) {
+    for (let index = 0; index < 6; index += 1)
+      ids.push(await runs.begin(index % 3 === 2 ? resting.id : finishing.id));
+    await new Promise((done) => setTimeout(done, killAfterMs));
+    await service.kill('worker');
+    underWay += await callsWithoutStep(ids);
+    await service.local.start('worker');
+  }
+  const ended = await eventually(
+    async () => {
+      const rows = await service.rows<{ status: string; step_count: number }>(
+        'select status, step_count from generations where id = any($1)',
+        [ids],
+      );
+      expect(rows.map(({ status }) => status)).not.toContain('in_progress');
+      return rows;
+    },
+    { timeoutMs: 30_000, intervalMs: 100 },
+  );
+  expect(ended.filter(({ status }) => status === 'requires_action')).toHaveLength(4);
+  expect(ended.filter(({ status }) => status === 'completed')).toHaveLength(8);
+  const steps = ended.reduce((sum, { step_count }) => sum + step_count, 0);
+  const calls = ids.flatMap((id) => runs.calls(id)).length;
+  expect(calls - steps).toBe(underWay);
+}, 90_000);
+
+/** Model calls that were made and whose step is not stored: under way in the process that was just killed. */
+async function callsWithoutStep(ids: string[]): Promise<number> {
+  const counts = await Promise.all(
+    ids.map(async (id) => {
+      const stored = new Set(await runs.storedSteps(id));
+      const open = new Set(runs.calls(id).flatMap(({ step }) => (step === null || stored.has(step) ? [] : [step])));
+      return open.size;
+    }),
+  );
+  return counts.reduce((sum, count) => sum + count, 0);
+}
