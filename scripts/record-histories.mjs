@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 const require = createRequire(import.meta.url);
 const { Client, Connection } = require('@temporalio/client');
+const { Client: Database } = require('pg');
 const { startLocal } = require('../dist/local/supervisor.js');
 const { findTemporalCli, userCache } = require('../dist/local/temporal-cli.js');
 const { startReceiver } = require('../dist/local/receiver.js');
@@ -17,7 +18,12 @@ const { startReceiver } = require('../dist/local/receiver.js');
 const local = await startLocal({
   dataDir: await mkdtemp(join(tmpdir(), 'svc-histories-')),
   quiet: true,
-  env: { ...process.env, WEBHOOK_BACKOFF_BASE_SECONDS: '0.2', SWEEP_INTERVAL_SECONDS: '1', CALL_HEARTBEAT_SECONDS: '3' },
+  env: {
+    ...process.env,
+    WEBHOOK_BACKOFF_BASE_SECONDS: '0.2',
+    SWEEP_INTERVAL_SECONDS: '1',
+    CALL_HEARTBEAT_SECONDS: '3',
+  },
 });
 const cli = await findTemporalCli({ cacheFolders: [userCache()], log: console.error });
 const receiver = await startReceiver();
@@ -27,7 +33,10 @@ const engine = new Client({ connection });
 const call = async (method, path, body, token) => {
   const reply = await fetch(`${local.baseUrl}${path}`, {
     method,
-    headers: { 'Content-Type': 'application/json', ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }) },
+    headers: {
+      'Content-Type': 'application/json',
+      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await reply.text();
@@ -60,19 +69,41 @@ try {
   const post = async (path, body) => (await call('POST', path, body, token)).body;
   const project = await post('/v1/projects', { name: 'histories' });
   const at = `/v1/projects/${project.id}`;
-  const provider = await post(`${at}/ai-providers`, { name: 'local', provider: 'custom', default_model: 'm', base_url: local.modelServerUrl });
+  const provider = await post(`${at}/ai-providers`, {
+    name: 'local',
+    provider: 'custom',
+    default_model: 'm',
+    base_url: local.modelServerUrl,
+  });
   const parameters = { type: 'object', properties: { id: { type: 'string' } } };
   const client = await post(`${at}/tools`, { name: 'ask_client', type: 'client', parameters });
-  const http = await post(`${at}/tools`, { name: 'get_thing', type: 'http', parameters, execute: { url: `${receiver.url}/thing`, method: 'GET' } });
-  const agentOf = (model) => post(`${at}/agents`, { ai_provider_id: provider.id, model, tool_bindings: [{ tool_id: client.id }, { tool_id: http.id }] });
+  const http = await post(`${at}/tools`, {
+    name: 'get_thing',
+    type: 'http',
+    parameters,
+    execute: { url: `${receiver.url}/thing`, method: 'GET' },
+  });
+  const agentOf = (model) =>
+    post(`${at}/agents`, {
+      ai_provider_id: provider.id,
+      model,
+      tool_bindings: [{ tool_id: client.id }, { tool_id: http.id }],
+    });
   const run = async (model, replies, wait) => {
     local.modelServer.script(model, replies);
     const agent = await agentOf(model);
-    const result = await post(`${at}/agents/${agent.id}/generate?wait=${wait}`, { messages: [{ role: 'user', content: 'go' }] });
+    const result = await post(`${at}/agents/${agent.id}/generate?wait=${wait}`, {
+      messages: [{ role: 'user', content: 'go' }],
+    });
     return { agent, result, id: result.id ?? result.error.meta.generation_id };
   };
   const asking = { toolCalls: [{ id: 'c1', name: 'ask_client', args: { id: 'x' } }] };
-  const fetching = { toolCalls: [{ name: 'get_thing', args: {} }, { name: 'get_thing', args: {} }] };
+  const fetching = {
+    toolCalls: [
+      { name: 'get_thing', args: {} },
+      { name: 'get_thing', args: {} },
+    ],
+  };
 
   await save('generation-finished', (await run('finished', [{ text: 'done' }], true)).id);
   await save('generation-tools', (await run('tools', [fetching, fetching, { text: 'done' }], true)).id);
@@ -80,7 +111,9 @@ try {
   await save('generation-paused', (await run('paused', [fetching, asking], true)).id);
 
   const resumed = await run('resumed', [asking, { text: 'done' }], true);
-  await post(`${at}/agents/${resumed.agent.id}/generate/${resumed.id}/tool-outputs`, { tool_outputs: [{ tool_call_id: 'c1', output: 1 }] });
+  await post(`${at}/agents/${resumed.agent.id}/generate/${resumed.id}/tool-outputs`, {
+    tool_outputs: [{ tool_call_id: 'c1', output: 1 }],
+  });
   await save('generation-resumed', resumed.id);
 
   const cancelled = await run('cancelled', [asking], true);
@@ -91,23 +124,40 @@ try {
     receiver.respond(rule, path);
     const webhook = await post(`${at}/webhooks`, { url: `${receiver.url}${path}`, events: ['*'] });
     await run('event', [{ text: 'done' }], true);
-    const found = await until(async () =>
-      (await call('GET', `${at}/webhook-deliveries?webhook_id=${webhook.id}&status=${status}`, undefined, token)).body.data[0],
+    const found = await until(
+      async () =>
+        (await call('GET', `${at}/webhook-deliveries?webhook_id=${webhook.id}&status=${status}`, undefined, token)).body
+          .data[0],
     );
     // The row is settled in the activity; the run's own end follows.
     await until(async () => (await engine.workflow.getHandle(found.id).describe()).status.name !== 'RUNNING');
     await call('DELETE', `${at}/webhooks/${webhook.id}`, undefined, token);
     return found.id;
   };
-  await save('delivery-success', await delivered('/flaky', [{ status: 500 }, { status: 500 }, { status: 200 }], 'success'));
+  await save(
+    'delivery-success',
+    await delivered('/flaky', [{ status: 500 }, { status: 500 }, { status: 200 }], 'success'),
+  );
   await save('delivery-failed', await delivered('/broken', { status: 500 }, 'failed'));
 
+  // A worker that starts and finds a value under another key brings it under its own.
+  await post(`${at}/secrets`, { name: 'of another key', value: 'x' });
+  const database = new Database({ connectionString: local.databaseUrl });
+  await database.connect();
+  await database.query(`update secrets set value_key_id = 'deadbeef'`);
+  await database.end();
+  await local.start('worker');
+
   const newest = async (type) => {
-    for await (const found of engine.workflow.list({ query: `WorkflowType = "${type}" AND ExecutionStatus = "Completed"` })) return found.workflowId;
+    for await (const found of engine.workflow.list({
+      query: `WorkflowType = "${type}" AND ExecutionStatus = "Completed"`,
+    }))
+      return found.workflowId;
     return undefined;
   };
   for (const schedule of ['sweep/auth', 'retention/deliveries']) await engine.schedule.getHandle(schedule).trigger();
-  for (const type of ['mail', 'sweepStarts', 'sweepLost', 'sweepExpired', 'retain']) await save(type, await until(() => newest(type)));
+  for (const type of ['mail', 'sweepStarts', 'sweepLost', 'sweepExpired', 'retain', 'reencryption'])
+    await save(type, await until(() => newest(type)));
 } finally {
   await connection.close();
   await receiver.close();

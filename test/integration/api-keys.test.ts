@@ -21,7 +21,7 @@ const denied = { status: 403, body: { error: { code: 'access_denied' } } };
 const missing = { status: 404, body: { error: { code: 'not_found', message: 'Not found.' } } };
 
 describe('POST /v1/api-keys', () => {
-  test('gives the secret once, and stores only its digest', async () => {
+  test('[api-keys 1] [api-keys 5] gives the secret once, and stores only its digest', async () => {
     const person = await service.signedIn();
     const made = await create(person, { name: 'ci' });
     expect(made.status).toBe(201);
@@ -54,7 +54,7 @@ describe('POST /v1/api-keys', () => {
     expect((await service.client(made.body.key).get(`/v1/projects/${project.id}`)).status).toBe(200);
   });
 
-  test('needs a signed-in person', async () => {
+  test('[api-keys 2] needs a signed-in person', async () => {
     const person = await service.signedIn();
     const key = await service.apiKey(person);
     expect(await service.client(key).post('/v1/api-keys', { name: 'x' })).toMatchObject(denied);
@@ -86,7 +86,7 @@ describe('POST /v1/api-keys', () => {
     expect((await create(person, { name: 'twin' })).status).toBe(201);
   });
 
-  test('allows 100 live keys, also when the last places are asked for at once', async () => {
+  test('[api-keys 7] allows 100 live keys, also when the last places are asked for at once', async () => {
     const person = await service.signedIn();
     await query(
       `insert into api_keys (id, user_id, name, key_hash, key_prefix, created_at, updated_at)
@@ -199,7 +199,7 @@ describe('PATCH /v1/api-keys/{api_key_id}', () => {
 });
 
 describe('POST /v1/api-keys/{api_key_id}:rotate', () => {
-  test('replaces the secret at once and keeps the rest', async () => {
+  test('[api-keys 4] replaces the secret at once and keeps the rest', async () => {
     const person = await service.signedIn();
     const made = await create(person, { name: 'turned' });
     const rotated = await service.client(person.token).post(`/v1/api-keys/${made.body.id as string}:rotate`);
@@ -226,7 +226,7 @@ describe('POST /v1/api-keys/{api_key_id}:rotate', () => {
 });
 
 describe('DELETE /v1/api-keys/{api_key_id}', () => {
-  test('revokes by a session, by an account-scoped key, and by the key itself', async () => {
+  test('[api-keys 6] revokes by a session, by an account-scoped key, and by the key itself', async () => {
     const person = await service.signedIn();
     const project = await service.project(person);
     const account = await service.apiKey(person);
@@ -266,7 +266,7 @@ describe('DELETE /v1/api-keys/{api_key_id}', () => {
 });
 
 describe('what a key reaches', () => {
-  test('a project-scoped key: its project only', async () => {
+  test('[api-keys 3] a project-scoped key: its project only', async () => {
     const person = await service.signedIn();
     const [own, other] = [await service.project(person), await service.project(person)];
     const strange = await service.project(await service.signedIn());

@@ -117,7 +117,7 @@ describe('signing in with a mailed code', () => {
     expect(me.body.roles).toEqual(['admin']);
   });
 
-  test('opens one session when the right code is shown twice at once', async () => {
+  test('[auth 3] opens one session when the right code is shown twice at once', async () => {
     const email = freshEmail();
     const code = await askAndRead(email);
     const answers = await Promise.all([verify(email, code), verify(email, code)]);
@@ -131,7 +131,7 @@ describe('signing in with a mailed code', () => {
 });
 
 describe('asking for a code', () => {
-  test('answers known, unknown and suppressed addresses alike', async () => {
+  test('[auth 1] answers known, unknown and suppressed addresses alike', async () => {
     const known = (await service.signedIn()).email;
     const suppressed = freshEmail();
     await query(`insert into suppressed_addresses values ($1, 'manual', now())`, [suppressed]);
@@ -151,7 +151,7 @@ describe('asking for a code', () => {
     await mailedCode(known);
   });
 
-  test('supersedes the former code', async () => {
+  test('[auth 3] supersedes the former code', async () => {
     const email = freshEmail();
     const first = await askAndRead(email);
     await letSecondsPass(email, 61);
@@ -192,7 +192,7 @@ describe('asking for a code', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([202, 429, 429]);
   });
 
-  test('leaves neither code nor address in the engine, and the code in no row', async () => {
+  test('[engine 3] leaves neither code nor address in the engine, and the code in no row', async () => {
     const email = freshEmail();
     const code = await askAndRead(email);
     const row = await codeRow(email);
@@ -215,7 +215,7 @@ describe('asking for a code', () => {
 describe('guessing a code', () => {
   const wrongBody = { error: { code: 'invalid_code', message: 'The code is wrong or has expired.' } };
 
-  test('may fail four times', async () => {
+  test('[auth 2] may fail four times', async () => {
     const email = freshEmail();
     const code = await askAndRead(email);
     for (let guess = 0; guess < 4; guess += 1) {
@@ -224,7 +224,7 @@ describe('guessing a code', () => {
     expect((await verify(email, code)).status).toBe(200);
   });
 
-  test('destroys the code at the fifth wrong one', async () => {
+  test('[auth 2] destroys the code at the fifth wrong one', async () => {
     const email = freshEmail();
     const code = await askAndRead(email);
     for (let guess = 0; guess < 4; guess += 1) await verify(email, otherThan(code));

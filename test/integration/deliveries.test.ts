@@ -82,7 +82,7 @@ const runStatus = async (id: string): Promise<string> => (await engine().workflo
 const HOUR_SECONDS = 3_600;
 
 describe('a delivery', () => {
-  test('arrives signed, at once, and without a run', async () => {
+  test('[webhooks 1] arrives signed, at once, and without a run', async () => {
     const { id: webhookId, secret } = await webhook();
     const id = await only(emit(projectId));
     const request = await receiver.waitFor((given) => given.path === '/hook');
@@ -154,7 +154,7 @@ describe('a delivery', () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  test('is made once for each active webhook whose entries match', async () => {
+  test('[webhooks 6] is made once for each active webhook whose entries match', async () => {
     const both = await webhook({ events: ['project.*', 'project.paused', '*'] });
     await webhook({ events: ['generation.*'] });
     await webhook({ active: false });
@@ -173,7 +173,7 @@ describe('a delivery', () => {
 });
 
 describe('retries', () => {
-  test('five attempts with growing waits, then it has failed, and so has its run', async () => {
+  test('[webhooks 2] five attempts with growing waits, then it has failed, and so has its run', async () => {
     await webhook();
     receiver.respond({ status: 500, body: 'broken' });
     const id = await only(emit(projectId));
@@ -205,7 +205,7 @@ describe('retries', () => {
     expect(Math.max(...tries)).toBeLessThanOrEqual(5);
   });
 
-  test('a run is found by its attributes, and its history holds ids only', async () => {
+  test('[engine 1] a run is found by its attributes, and its history holds ids only', async () => {
     await webhook();
     receiver.respond([{ status: 500, body: 'canary-answer' }, {}]);
     const id = await only(emit(projectId));
@@ -247,7 +247,7 @@ describe('retries', () => {
     [302, { status: 302, headers: { location: '/elsewhere' } }],
     [404, { status: 404 }],
     [199 + 101, { status: 300 }],
-  ])('an answer of %i is a failure, and redirects are not followed', async (status, answer) => {
+  ])('[webhooks 4] an answer of %i is a failure, and redirects are not followed', async (status, answer) => {
     Object.assign(config(), { WEBHOOK_BACKOFF_BASE_SECONDS: HOUR_SECONDS });
     await webhook();
     receiver.respond(answer);
@@ -303,7 +303,7 @@ describe('what changes while a delivery is pending', () => {
     return { id, secret, webhookId };
   };
 
-  test('a rotated secret signs the next attempt, and the old one no longer verifies', async () => {
+  test('[webhooks 8] a rotated secret signs the next attempt, and the old one no longer verifies', async () => {
     const { id, secret, webhookId } = await failedOnce();
     const rotated = await client.post(`${webhookPath(webhookId)}:rotate-secret`);
     expect(await settled(id)).toMatchObject({ status: 'success', attempts: 2 });
@@ -390,7 +390,7 @@ describe('who makes the attempt', () => {
     expect(receiver.requests[0]?.at).toBeGreaterThanOrEqual(planned.getTime() - 200);
   });
 
-  test('at most ten are under way to one webhook, and the rest waits uncounted', async () => {
+  test('[webhooks 7] at most ten are under way to one webhook, and the rest waits uncounted', async () => {
     await webhook();
     receiver.respond({ hold: 'gate' });
     const ids: string[] = [];

@@ -199,7 +199,7 @@ describe('projects that do not run', () => {
   test.each([
     ['paused_at = now(), pause_reason = $2', 'PROJECT_PAUSED', { pause_reason: 'spent' }],
     ["status = 'archived', pause_reason = $2", 'PROJECT_ARCHIVED', undefined],
-  ])('%s refuses a start and writes nothing', async (change, code, meta) => {
+  ])('[projects 4] %s refuses a start and writes nothing', async (change, code, meta) => {
     const owner = await service.signedIn();
     const project = await service.project(owner);
     const own = await workspace(service.client(owner.token), project.id, server.url);

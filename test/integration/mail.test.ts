@@ -91,7 +91,7 @@ describe('mailing a code', () => {
     expect(await verify(email, codeIn(mail))).toBe(200);
   });
 
-  test('makes a fresh code at a retry, and the former one stops', async () => {
+  test('[auth 3] makes a fresh code at a retry, and the former one stops', async () => {
     const { codeId, email } = await codeRequest();
     await sendCode({ codeId });
     await sendCode({ codeId });
@@ -104,7 +104,7 @@ describe('mailing a code', () => {
   test.each([
     ['expired', `update sign_in_codes set expires_at = now() where id = $1`],
     ['used or superseded', `delete from sign_in_codes where id = $1`],
-  ])('sends nothing for a row that is %s', async (_case, change) => {
+  ])('[auth 3] sends nothing for a row that is %s', async (_case, change) => {
     const { codeId, email } = await codeRequest();
     await query(change, [codeId]);
     await sendCode({ codeId });

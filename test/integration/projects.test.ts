@@ -26,7 +26,7 @@ const defaults = {
 };
 
 describe('POST /v1/projects', () => {
-  test('makes a project with one member, its owner', async () => {
+  test('[projects 1] makes a project with one member, its owner', async () => {
     const person = await service.signedIn();
     const key = await service.apiKey(person);
     const made = await post(key, { name: 'getting started' });
@@ -86,7 +86,7 @@ describe('POST /v1/projects', () => {
     expect((await service.client(token).get('/v1/projects')).body.data).toEqual([]);
   });
 
-  test('is closed to project-scoped keys', async () => {
+  test('[projects 1] is closed to project-scoped keys', async () => {
     const person = await service.signedIn();
     const project = await service.project(person);
     const key = await service.apiKey(person, { projectId: project.id });
@@ -96,7 +96,7 @@ describe('POST /v1/projects', () => {
 });
 
 describe('idempotency of POST /v1/projects', () => {
-  test('gives the first project again for the same key and body', async () => {
+  test('[projects 2] gives the first project again for the same key and body', async () => {
     const { token } = await service.signedIn();
     const first = await post(token, { name: 'once', idempotency_key: 'k1', max_concurrent_runs: 2 });
     const again = await post(token, { max_concurrent_runs: 2, idempotency_key: 'k1', name: 'once' });
@@ -104,7 +104,7 @@ describe('idempotency of POST /v1/projects', () => {
     expect(again.body).toEqual(first.body);
   });
 
-  test('refuses the key with another body', async () => {
+  test('[projects 2] refuses the key with another body', async () => {
     const { token } = await service.signedIn();
     await post(token, { name: 'once', idempotency_key: 'k1' });
     for (const body of [{ name: 'twice' }, { name: 'once', max_concurrent_runs: 1 }]) {
@@ -226,7 +226,7 @@ describe('GET /v1/projects/{project_id}', () => {
     }
   });
 
-  test('answers strangers exactly as if there were no such project', async () => {
+  test('[members 5] answers strangers exactly as if there were no such project', async () => {
     const project = await service.project(await service.signedIn());
     const { get } = service.client((await service.signedIn()).token);
     const answers = [

@@ -180,7 +180,7 @@ describe('deleting', () => {
     expect((await api.get(`${base}/${String(id)}`)).status).toBe(404);
   });
 
-  test('agents on it block, with force too', async () => {
+  test('[providers 4] agents on it block, with force too', async () => {
     const { id } = await created();
     await agentOn(id);
     for (const suffix of ['', '?force=true']) {

@@ -31,7 +31,7 @@ describeGuard(service, [
   ['delete', `/secrets/${UNKNOWN}`],
 ]);
 
-test('a secret is stored and never read back', async () => {
+test('[providers 1] a secret is stored and never read back', async () => {
   const answer = await api.post(base, { name: 'vendor', value: 'sk-canary-1' });
   expect(answer.status).toBe(201);
   expect(answer.body).toEqual({

@@ -148,7 +148,7 @@ test('a settlement that is found stored starts its pending deliveries', async ()
 });
 
 describe('sweepLost', () => {
-  test('starts the run of a delivery that has none, in whatever state it waits', async () => {
+  test('[engine 2] starts the run of a delivery that has none, in whatever state it waits', async () => {
     const id = await leftBehind(0);
     await alterDelivery(id, `attempts = 2, next_attempt_at = now() + interval '1 hour', run_seen_at = now()`);
     await startDelivery({ id, projectId });
@@ -292,7 +292,7 @@ describe('the Schedules', () => {
     return ids.sort();
   };
 
-  test('of two workers that start at once, each exists once', async () => {
+  test('[engine 4] of two workers that start at once, each exists once', async () => {
     await Promise.all([ensureSchedules(), ensureSchedules()]);
     await eventually(async () => {
       expect(await listed()).toEqual([...SCHEDULES].sort());

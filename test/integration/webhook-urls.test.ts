@@ -42,7 +42,7 @@ test.each([
   '',
   7,
   null,
-])('%p is no URL for a webhook', async (url) => {
+])('[webhooks 3] %p is no URL for a webhook', async (url) => {
   const answer = await create(url);
   expect(answer.status).toBe(400);
   expect(answer.body.error).toMatchObject({ code: 'bad_request', details: [{ path: 'url' }] });

@@ -76,7 +76,7 @@ describe('create', () => {
     ['gen*'],
     ['*.completed'],
     ['orchestration_run.succeeded'],
-  ])('refuses the event %s and names the entry', async (entry) => {
+  ])('[webhooks 6] refuses the event %s and names the entry', async (entry) => {
     const answer = await create({ events: ['*', entry] });
     expect(answer.status).toBe(400);
     expect(answer.body.error).toMatchObject({ code: 'bad_request', details: [{ path: 'events.1' }] });
@@ -102,7 +102,7 @@ describe('create', () => {
     expect((await created({ events: Array(50).fill('*'), description: 'a'.repeat(500) })).events).toEqual(['*']);
   });
 
-  test('stops at 20, inactive ones included', async () => {
+  test('[webhooks 5] stops at 20, inactive ones included', async () => {
     for (let count = 0; count < 20; count += 1) await created({ active: count >= 5 });
     const answer = await create();
     expect(answer.status).toBe(409);

@@ -8,7 +8,7 @@ test.each([
   [2, 40_000],
   [3, 80_000],
   [4, 160_000],
-])('after attempt %i the nominal wait is %i ms', (failed, waitMs) => {
+])('[webhooks 2] after attempt %i the nominal wait is %i ms', (failed, waitMs) => {
   expect(backoffMs(failed, BASE_MS, 1)).toBe(waitMs);
 });
 
@@ -21,7 +21,7 @@ test.each([DELIVERY_ATTEMPTS_MAX, 6, 100])('no attempt follows attempt %i', (fai
   expect(backoffMs(failed, BASE_MS, 1)).toBeNull();
 });
 
-test('jitter keeps each wait within a tenth of the nominal one', () => {
+test('[webhooks 2] jitter keeps each wait within a tenth of the nominal one', () => {
   const factors = fc.double({ min: 1 - BACKOFF_SPREAD, max: 1 + BACKOFF_SPREAD, noNaN: true });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 4 }), factors, (failed, factor) => {

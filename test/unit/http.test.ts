@@ -168,7 +168,7 @@ describe('the guard', () => {
     });
   });
 
-  test('the answer that was checked is the one used, and a changed answer meets the check again', async () => {
+  test('[webhooks 3] the answer that was checked is the one used, and a changed answer meets the check again', async () => {
     const receiver = await server((_request, response) => {
       response.writeHead(200, { connection: 'close' }).end('ok');
     });

@@ -11,7 +11,7 @@ const example = {
   body: '{"id":"evt_7Hq2ZsN4kLwXc0Vb","type":"project.paused","project_id":"proj_V1StGXR8Z5jdHi6B","resource_type":"project","resource_id":"proj_V1StGXR8Z5jdHi6B","data":{"project_id":"proj_V1StGXR8Z5jdHi6B","paused_at":"2026-10-01T12:00:00.000Z","pause_reason":"manual"},"created_at":"2026-10-01T12:00:00.000Z"}',
 };
 
-test('signs the worked example', () => {
+test('[webhooks 1] signs the worked example', () => {
   expect(Buffer.byteLength(example.body)).toBe(303);
   expect(signedHeaders(example)).toEqual({
     'Content-Type': 'application/json',
@@ -25,7 +25,7 @@ test('signs the worked example', () => {
   });
 });
 
-test('a Standard Webhooks library accepts a delivery of now, and refuses another body', () => {
+test('[webhooks 1] a Standard Webhooks library accepts a delivery of now, and refuses another body', () => {
   const headers = signedHeaders({ ...example, atSeconds: Math.floor(Date.now() / 1000) });
   const receiver = new Webhook(example.secret);
   expect(receiver.verify(example.body, headers)).toEqual(JSON.parse(example.body));
