@@ -44,6 +44,8 @@ export async function startWorkers({ mailer }: { mailer: Mailer }): Promise<Runn
       ...common,
       workflowBundle: { codePath: bundlePath() },
       maxCachedWorkflows: 500,
+      // A killed worker's cached runs go to the others after this; they would stand still for the default of 10 s.
+      stickyQueueScheduleToStartTimeout: 3_000,
       maxConcurrentActivityTaskExecutions: 100,
     }),
     Worker.create({

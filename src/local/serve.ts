@@ -6,7 +6,7 @@ const SIGNALS: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 function addresses(local: Local): string {
   return [
     '',
-    `API            ${local.baseUrl}  (reference: ${local.baseUrl}/docs)`,
+    `API            ${local.baseUrl}  (described by ${local.baseUrl}/openapi.json)`,
     `Temporal UI    ${local.temporalUiUrl ?? `none; the server is ${local.temporalAddress}`}`,
     `Model server   ${local.modelServerUrl}  (a stand-in: deterministic answers)`,
     `Mailbox        ${local.baseUrl}/dev/mailbox?to=ADDRESS  (mails are kept here unless SMTP_URL is set)`,
@@ -18,7 +18,7 @@ function addresses(local: Local): string {
 }
 
 /** Resolves at the first signal that asks for an end; the second ends the process at once, and with it what it started. */
-function whenAsked(giveUp: AbortController): Promise<void> {
+export function whenAsked(giveUp: AbortController): Promise<void> {
   let asked = 0;
   return new Promise((resolve) => {
     const onSignal = (): void => {

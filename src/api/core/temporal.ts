@@ -1,8 +1,10 @@
 import {
   Client,
   Connection,
+  ServiceError,
   WithStartWorkflowOperation,
   WorkflowExecutionAlreadyStartedError,
+  WorkflowFailedError,
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
   isGrpcServiceError,
@@ -108,9 +110,6 @@ function startOptions(run: RunInput): WorkflowStartOptions & { taskQueue: string
   };
 }
 
-/** gRPC's number for it: more updates are under way on the run than the engine takes. */
-const RESOURCE_EXHAUSTED = 8;
-
 const START_TIMEOUT_MS = 5_000;
 
 /** `started` is also the answer for a run that is open already; `closed` = the id was used by a run that has ended. */
@@ -186,10 +185,20 @@ async function outcomeOf(timeoutMs: number, call: (signal: AbortSignal) => Promi
       return 'no-run';
     if (error instanceof WorkflowUpdateFailedError) return refusedOrEnded(error);
     if (cut.aborted) return 'timeout';
-    if (isGrpcServiceError(error) && (error.code as number) === RESOURCE_EXHAUSTED) throw unavailable();
-    throw error;
+    throw engineError(error);
   }
 }
+
+/**
+ * An engine that cannot be reached, or is too busy, is a 503 where the answer needs it: a few updates too many on one run
+ * (RESOURCE_EXHAUSTED) count as that too.
+ */
+const engineError = (error: unknown): unknown =>
+  error instanceof ServiceError || isGrpcServiceError(error) || isUnconnected(error) ? unavailable() : error;
+
+/** What a connection that was never made throws is a plain error with this name. */
+const isUnconnected = (error: unknown): boolean =>
+  error instanceof Error && /failed to connect|channel/i.test(error.message);
 
 /** An update fails by the workflow's refusal, or because the run ended before it was answered. */
 function refusedOrEnded(error: WorkflowUpdateFailedError): UpdateOutcome {
@@ -209,7 +218,7 @@ export async function signalRun(id: string, signal: string, args: unknown[] = []
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
-    throw error;
+    throw engineError(error);
   }
 }
 
@@ -220,7 +229,7 @@ export async function cancelRun(id: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
-    throw error;
+    throw engineError(error);
   }
 }
 
@@ -231,7 +240,9 @@ export async function runEnded(id: string, timeoutMs: number): Promise<boolean> 
   try {
     await client.withAbortSignal(cut, () => client.workflow.getHandle(id).result());
     return true;
-  } catch {
-    return !cut.aborted;
+  } catch (error) {
+    if (error instanceof WorkflowFailedError || error instanceof WorkflowNotFoundError) return true;
+    if (cut.aborted) return false;
+    throw engineError(error);
   }
 }

@@ -1,0 +1,71 @@
+import type { WriteStream } from 'node:tty';
+
+/** A step of the demo that did not do what it shows; the message is one line that names the step and the reason. */
+export class StepFailed extends Error {}
+
+/** Throws when what the demo claims does not hold. @throws Error saying what was seen instead */
+export function holds(condition: boolean, otherwise: string): asserts condition {
+  if (!condition) throw new Error(otherwise);
+}
+
+/** An error in one line, with its cause: `fetch failed` alone says nothing. */
+export function inOneLine(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause = error.cause instanceof Error && error.cause.message !== '' ? `: ${error.cause.message}` : '';
+  return `${error.message}${cause}`.replace(/\s*\n\s*/g, ' ').trim();
+}
+
+type Style = 'bold' | 'dim' | 'green';
+
+const ESCAPES: Record<Style, string> = { bold: '1', dim: '2', green: '32' };
+const NAME_COLUMN = 14;
+
+/** Prints the numbered steps of the demo. Colours go to terminals only, and not where NO_COLOR asks for none. */
+export class Report {
+  private number = 0;
+  private readonly colours: boolean;
+
+  constructor(private readonly out: Pick<WriteStream, 'write' | 'isTTY'>) {
+    this.colours = out.isTTY && (process.env['NO_COLOR'] ?? '') === '';
+  }
+
+  /**
+   * Announces a step, runs it and prints how long it took.
+   * @throws StepFailed
+   */
+  async step<Result>(title: string, work: () => Promise<Result>): Promise<Result> {
+    const number = String(++this.number);
+    const begun = performance.now();
+    this.line(`\n${this.styled('bold', `${number}. ${title}`)}`);
+    let result: Result;
+    try {
+      result = await work();
+    } catch (error) {
+      throw new StepFailed(`Step ${number} (${title}) failed: ${inOneLine(error)}`, { cause: error });
+    }
+    this.line(this.styled('green', `   done in ${String(Math.round(performance.now() - begun))} ms`));
+    return result;
+  }
+
+  /** A value that the step made or saw, under its name. */
+  fact(name: string, value: string): void {
+    this.line(`   ${this.styled('dim', name.padEnd(NAME_COLUMN))} ${value}`);
+  }
+
+  /** What happens now, in words. */
+  say(text: string): void {
+    this.line(`   ${text}`);
+  }
+
+  heading(text: string): void {
+    this.line(`\n${this.styled('bold', text)}`);
+  }
+
+  line(text: string): void {
+    this.out.write(`${text}\n`);
+  }
+
+  private styled(style: Style, text: string): string {
+    return this.colours ? `\u001b[${ESCAPES[style]}m${text}\u001b[0m` : text;
+  }
+}
