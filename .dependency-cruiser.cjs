@@ -52,7 +52,7 @@ module.exports = {
     {
       name: 'one-engine-client',
       severity: 'error',
-      from: { path: '^src/', pathNot: ['^src/api/core/temporal\\.ts$', '^src/(schedules|engine-setup)\\.ts$', '^src/local'] },
+      from: { path: '^src/', pathNot: ['^src/api/core/temporal\\.ts$', '^src/schedules\\.ts$', '^src/local'] },
       to: { path: 'node_modules/@temporalio/client', ...runtime },
     },
     {

@@ -1,11 +1,12 @@
-import type { Connection } from '@temporalio/client';
-import { engine, searchAttributeKeys } from './api/core/temporal';
+import { engine, engineServices, searchAttributeKeys } from './api/core/temporal';
 import { errorFacts, log } from './api/core/log';
 
 /** Update-with-start came with this version. */
 const OLDEST_SERVER = [1, 28] as const;
 const RETENTION_SECONDS = 30 * 86_400;
 const KEYWORD = 2;
+
+type Services = ReturnType<typeof engineServices>;
 
 /** The engine is too old to run the service. */
 export class EngineTooOld extends Error {}
@@ -22,30 +23,30 @@ export function isNewEnough(version: string): boolean {
  * @throws EngineTooOld
  */
 export async function ensureEngine(): Promise<void> {
-  const connection = engine().connection as Connection;
+  const services = engineServices();
   const { namespace } = engine().options;
-  const info = await connection.workflowService.getSystemInfo({});
+  const info = await services.workflowService.getSystemInfo({});
   if (!isNewEnough(info.serverVersion))
     throw new EngineTooOld(`The engine is ${info.serverVersion}; 1.28 or newer is needed`);
-  await permitted('search attributes', () => ensureSearchAttributes(connection, namespace));
-  await permitted('retention', () => ensureRetention(connection, namespace));
+  await permitted('search attributes', () => ensureSearchAttributes(services, namespace));
+  await permitted('retention', () => ensureRetention(services, namespace));
 }
 
-async function ensureSearchAttributes(connection: Connection, namespace: string): Promise<void> {
-  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+async function ensureSearchAttributes(services: Services, namespace: string): Promise<void> {
+  const { customAttributes } = await services.operatorService.listSearchAttributes({ namespace });
   const missing = Object.values(searchAttributeKeys)
     .map(({ name }) => name)
     .filter((name) => !(name in customAttributes));
   if (missing.length === 0) return;
   const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]));
-  await connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
+  await services.operatorService.addSearchAttributes({ namespace, searchAttributes });
 }
 
-async function ensureRetention(connection: Connection, namespace: string): Promise<void> {
-  const { config } = await connection.workflowService.describeNamespace({ namespace });
+async function ensureRetention(services: Services, namespace: string): Promise<void> {
+  const { config } = await services.workflowService.describeNamespace({ namespace });
   const kept = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0);
   if (kept >= RETENTION_SECONDS) return;
-  await connection.workflowService.updateNamespace({
+  await services.workflowService.updateNamespace({
     namespace,
     config: { workflowExecutionRetentionTtl: { seconds: RETENTION_SECONDS as never } },
   });

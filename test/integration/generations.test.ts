@@ -644,11 +644,11 @@ describe('what a tenant can make the service do', () => {
     const startedAt = Date.now();
     const running = space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('go'));
     const others: number[] = [];
-    let over = false;
+    const progress = { over: false };
     void running.finally(() => {
-      over = true;
+      progress.over = true;
     });
-    while (!over) {
+    while (!progress.over) {
       const askedAt = Date.now();
       await service.client().get('/health');
       others.push(Date.now() - askedAt);

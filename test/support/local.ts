@@ -184,14 +184,16 @@ export class LocalService {
     writeFileSync(join(this.faultFolder, point), '');
   }
 
-  /** Waits until a process is held at the point. */
+  /** Waits until a process is held at the point; the next wait is for another one. */
   async held(point: string, timeoutMs = 10_000): Promise<void> {
+    const sign = join(this.faultFolder, `${point}.held`);
     await eventually(
       () => {
-        if (!existsSync(join(this.faultFolder, `${point}.held`))) throw new Error(`nobody came to ${point}`);
+        if (!existsSync(sign)) throw new Error(`nobody came to ${point}`);
       },
       { timeoutMs },
     );
+    rmSync(sign);
   }
 
   /** Lets those at the point go on, and those who come later. */

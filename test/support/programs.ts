@@ -19,6 +19,8 @@ export interface Program {
 
 export interface ProgramOptions {
   env?: Record<string, string>;
+  /** Arguments of a built program. */
+  args?: string[];
   uid?: number;
   gid?: number;
 }
@@ -37,10 +39,10 @@ export function runBuilt(name: string, options: ProgramOptions = {}): Program {
   return runProgram([join(__dirname, '..', '..', 'dist', name)], options);
 }
 
-function runProgram(command: string[], { env = {}, ...options }: ProgramOptions): Program {
+function runProgram(command: string[], { env = {}, args = [], ...options }: ProgramOptions): Program {
   // The runner's own setting would make the programs believe that they are tests.
   const { NODE_ENV: _unset, ...environment } = process.env;
-  const child = spawn(process.execPath, command, {
+  const child = spawn(process.execPath, [...command, ...args], {
     env: { ...environment, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: '/',

@@ -77,6 +77,13 @@ export function engine(): Client {
   return shared;
 }
 
+/** The engine's own services beside its client, for setting it up. */
+export function engineServices(): Pick<Connection, 'workflowService' | 'operatorService'> {
+  engine();
+  if (connection === undefined) throw new Error('the engine client has no connection');
+  return connection;
+}
+
 /** Ends the connection to the engine. */
 export async function closeEngine(): Promise<void> {
   const open = connection;

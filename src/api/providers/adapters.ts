@@ -3,6 +3,9 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import { outbound } from '../core/outbound';
 
+/** The package would look for another one in the environment, where one tenant's setting must not move another's calls. */
+const OPENAI_URL = 'https://api.openai.com/v1';
+
 /** What a provider row and its secret say about how to reach a model. */
 export interface ModelAccess {
   provider: string;
@@ -19,7 +22,7 @@ export function languageModel(access: ModelAccess, modelId: string): LanguageMod
   if (access.provider === 'openai') {
     return createOpenAI({
       apiKey: access.apiKey ?? '',
-      ...(access.baseUrl === null ? {} : { baseURL: access.baseUrl }),
+      baseURL: access.baseUrl ?? OPENAI_URL,
       fetch,
     }).chat(modelId);
   }

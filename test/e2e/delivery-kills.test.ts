@@ -1,0 +1,158 @@
+import { created } from '../support/builders';
+import { eventually } from '../support/eventually';
+import { Runs, useLocal } from '../support/local';
+import { jsonOf, startReceiver, verifySignature } from '../support/receiver';
+import type { ReceivedRequest, Receiver } from '../support/receiver';
+
+/** Waits of 1.5, 3, 6 and 12 s: long enough to kill a process within the first, short enough to see the last. */
+const BACKOFF_BASE_SECONDS = 1.5;
+/** How far the engine's timer may run ahead of the row's time, or be behind it when it is shown. */
+const TIMER_MS_MAX = 200;
+
+const service = useLocal({ env: { WEBHOOK_BACKOFF_BASE_SECONDS: String(BACKOFF_BASE_SECONDS) } });
+let receiver: Receiver;
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+});
+
+afterAll(() => receiver.close());
+
+interface DeliveryColumns {
+  id: string;
+  status: string;
+  attempts: number;
+  next_attempt_at: Date | null;
+  claimed_until: Date | null;
+  event_id: string;
+}
+
+const deliveriesTo = (webhookId: string): Promise<DeliveryColumns[]> =>
+  service.rows('select * from webhook_deliveries where webhook_id = $1 order by created_at, id', [webhookId]);
+
+async function deliveryTo(webhookId: string): Promise<DeliveryColumns> {
+  const [delivery, ...others] = await deliveriesTo(webhookId);
+  if (delivery === undefined || others.length > 0)
+    throw new Error(`${String(others.length + 1)} deliveries to ${webhookId}`);
+  return delivery;
+}
+
+const receivedAt = (path: string): ReceivedRequest[] => receiver.requests.filter((request) => request.path === path);
+
+/** When the engine means to make the next try of a run's activity. */
+async function nextTryAt(id: string): Promise<number> {
+  const { raw } = await service.engine.workflow.getHandle(id).describe();
+  const time = raw.pendingActivities?.[0]?.nextAttemptScheduleTime;
+  if (time == null) throw new Error(`${id} waits for no try`);
+  return Number(time.seconds) * 1000 + Number(time.nanos) / 1e6;
+}
+
+test('[durable 1] [durable 6] [webhooks 7] [events 4] a delivery survives a kill after each of its five attempts', async () => {
+  const runs = new Runs(service, await service.workspace());
+  receiver.respond({ status: 500 }, '/never');
+  receiver.respond([...Array.from({ length: 4 }, () => ({ status: 500 })), { status: 200 }], '/at-last');
+  const webhooks = await Promise.all(
+    ['/never', '/at-last'].map(async (path) => {
+      const url = `${receiver.url}${path}`;
+      const body = created(await runs.space.api.post(runs.at('/webhooks'), { url, events: ['generation.*'] }));
+      return { path, id: body.id as string, secret: body.secret as string };
+    }),
+  );
+  const id = await runs.begin((await runs.agent([])).id);
+  const plannedAt = new Map<string, number>();
+  for (const attempt of [1, 2, 3, 4]) {
+    for (const webhook of webhooks) {
+      const recorded = await eventually(
+        async () => {
+          const delivery = await deliveryTo(webhook.id);
+          expect(delivery).toMatchObject({ attempts: attempt, status: 'pending' });
+          return delivery;
+        },
+        { timeoutMs: 30_000 },
+      );
+      // The run is there, and its armed timer is the row's time.
+      const planned = recorded.next_attempt_at?.getTime() ?? 0;
+      await eventually(async () => {
+        expect(Math.abs((await nextTryAt(recorded.id)) - planned)).toBeLessThan(TIMER_MS_MAX);
+      });
+      plannedAt.set(`${webhook.path} ${String(attempt + 1)}`, planned);
+    }
+    await service.kill('worker');
+    for (const webhook of webhooks) {
+      expect(await deliveryTo(webhook.id)).toMatchObject({ attempts: attempt, status: 'pending' });
+      expect(receivedAt(webhook.path)).toHaveLength(attempt);
+    }
+    await service.local.start('worker');
+  }
+  for (const [index, status] of ['failed', 'success'].entries()) {
+    const settled = await eventually(
+      async () => {
+        const delivery = await deliveryTo(webhooks[index]!.id);
+        expect(delivery.status).not.toBe('pending');
+        return delivery;
+      },
+      { timeoutMs: 30_000 },
+    );
+    expect(settled).toMatchObject({ status, attempts: 5, next_attempt_at: null });
+  }
+  for (const { path, secret } of webhooks) {
+    const requests = receivedAt(path);
+    expect(requests).toHaveLength(5);
+    requests.slice(1).forEach((request, index) => {
+      expect(request.at).toBeGreaterThan((plannedAt.get(`${path} ${String(index + 2)}`) ?? Infinity) - TIMER_MS_MAX);
+    });
+    expect(requests.every((request) => verifySignature(request, secret, request.at / 1000))).toBe(true);
+    expect(new Set(requests.map((request) => request.body)).size).toBe(1);
+    expect(jsonOf(requests[0]!)).toMatchObject({ type: 'generation.completed', resource_id: id });
+  }
+}, 120_000);
+
+test('[durable 2] [webhooks 7] [events 4] a process killed after its commit and before its first attempt loses no delivery', async () => {
+  const runs = new Runs(service, await service.workspace());
+  const url = `${receiver.url}/left-behind`;
+  const webhook = created(await runs.space.api.post(runs.at('/webhooks'), { url, events: ['*'] }));
+  const { id: agentId } = await runs.agent([]);
+  const first = await runs.begin(agentId);
+  await runs.reached(first, 'completed');
+  const sent = await receiver.waitFor(({ path }) => path === '/left-behind');
+  // Of one run the worker holds the delivery; of another the activity that settled it; the API holds a redelivery.
+  service.hold('delivery-committed');
+  const second = await runs.begin(agentId);
+  await service.held('delivery-committed');
+  service.hold('step-stored');
+  const third = await runs.begin(agentId);
+  await service.held('step-stored');
+  const delivery = sent.headers['x-svc-delivery'] as string;
+  const again = await runs.space.api.post(runs.at(`/webhook-deliveries/${delivery}:redeliver`));
+  expect(again.status).toBe(202);
+  await service.held('delivery-committed');
+
+  const [, ...waiting] = await deliveriesTo(webhook.id as string);
+  expect(waiting).toHaveLength(3);
+  for (const row of waiting) {
+    expect(row).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(row.claimed_until?.getTime()).toBeGreaterThan(Date.now());
+    expect(await service.runStatus(row.id)).toBeNull();
+  }
+  expect(receivedAt('/left-behind')).toHaveLength(1);
+  for (const id of [second, third]) expect((await runs.row(id)).status).toBe('completed');
+  await Promise.all([service.kill('worker'), service.kill('api')]);
+  service.letGo('delivery-committed');
+  service.letGo('step-stored');
+  const killedAt = Date.now();
+  await Promise.all([service.local.start('worker'), service.local.start('api')]);
+
+  await eventually(
+    async () => {
+      for (const row of await deliveriesTo(webhook.id as string))
+        expect(row).toMatchObject({ status: 'success', attempts: 1 });
+    },
+    { timeoutMs: 31_000, intervalMs: 100 },
+  );
+  const arrived = receivedAt('/left-behind');
+  expect(arrived).toHaveLength(4);
+  expect(arrived.every(({ at }) => at - killedAt < 31_000)).toBe(true);
+  const events = arrived.map(jsonOf);
+  expect(events.map(({ resource_id }) => resource_id).sort()).toEqual([first, first, second, third].sort());
+  expect(new Set(events.map(({ id }) => id)).size).toBe(3);
+}, 90_000);
