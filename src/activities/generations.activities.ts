@@ -56,9 +56,11 @@ export const generationActivities = () => {
       if (!(await storeCall(at, { result: null, error })) && !(await exists(at.generationId))) throw rowGone();
     },
 
-    /** Commits a pause. */
-    async recordPause({ generationId, pause }: PauseInput): Promise<void> {
-      if (!(await storePause(generationId, pause))) throw rowGone();
+    /** Commits a pause; false when it does not stand, since the row moved on without the run. */
+    async recordPause({ generationId, pause }: PauseInput): Promise<boolean> {
+      const stands = await storePause(generationId, pause);
+      if (stands === null) throw rowGone();
+      return stands;
     },
 
     /** Confirms the submission that the run took; false when it is gone, and the pause stands. */

@@ -49,6 +49,9 @@ export function modelSteps() {
       case 'end':
         return end(view, move.ending);
       case 'step':
+        // A run that is behind or ahead of its rows is told where they stand, and asks for the step that they are at: its
+        // tries are counted under the number that it asks for.
+        if (move.step !== step) return callsOutcome(view, move.step - 1, [], view.pause);
         return underWay.run(attempt, {
           key: `${generationId}:${String(move.step)}`,
           isWanted: () => isUnsettled(generationId),
@@ -150,8 +153,7 @@ async function afterLate({ generationId }: RunView): Promise<StepOutcome> {
   if (view === null) throw rowGone();
   const move = nextMove(view);
   if (move.kind === 'calls') return move.outcome;
-  if (move.kind === 'settled') return settled;
-  return callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
+  return move.kind === 'settled' ? settled : callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
 }
 
 /** Arguments of client calls are checked before the caller is asked; those of the others where they are made. */

@@ -116,7 +116,7 @@ async function pauseFor(generationId: string, pause: number, progress: Progress)
   progress.moved = false;
   for (;;) {
     progress.open = progress.taken === undefined; // Open before anyone can be told.
-    await recordPause({ generationId, pause });
+    if (!(await recordPause({ generationId, pause }))) return;
     progress.rested = pause;
     await condition(() => progress.taken !== undefined || progress.moved);
     const submissionId = progress.taken;

@@ -17,7 +17,7 @@ interface Watched {
   /** Every process that the demo started and wrote down so far, the killed one included. */
   started: Map<number, ProcessIdentity>;
   /** Resolves when it ended, or printed `text`. */
-  until(text?: string): Promise<boolean>;
+  until: (text?: string) => Promise<boolean>;
 }
 
 function startDemo(dataDir: string, args: string[], env: Record<string, string> = {}): Watched {

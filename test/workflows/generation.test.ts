@@ -21,7 +21,7 @@ function scripted(steps: (StepOutcome | Error)[], overrides: Record<string, (inp
     },
     callTool: note('callTool', undefined),
     recordLostCall: note('recordLostCall', undefined),
-    recordPause: note('recordPause', undefined),
+    recordPause: note('recordPause', true),
     acceptToolOutputs: note('acceptToolOutputs', true),
     settleGeneration: note('settleGeneration', undefined),
     ...overrides,
@@ -139,6 +139,14 @@ test('a row that others changed ends the wait, and the rows are looked at again'
   });
   expect(asked.filter((line) => line.startsWith('acceptToolOutputs'))).toEqual([]);
   expect(asked.filter((line) => line.startsWith('runModelStep'))).toHaveLength(2);
+});
+
+test('a pause that does not stand is not waited for', async () => {
+  const { asked, activities } = scripted([calls(1, { clientCalls: 1 }), { kind: 'settled' }], {
+    recordPause: () => Promise.resolve(false),
+  });
+  await withWorker(activities, async (client) => (await begin(client, freshId())).result());
+  expect(asked).toEqual(['runModelStep 1', 'runModelStep 2']);
 });
 
 test('a cancelled run settles its row before it ends, and answers its waiters', async () => {

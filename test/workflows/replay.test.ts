@@ -47,7 +47,7 @@ test('a copy of the workflow with two awaits swapped does not replay', async () 
   const code = bundleCode();
   // The pause waits before it is committed: the same commands in another order.
   const swapped = code.replace(
-    /await recordPause\(\{ generationId, pause \}\);([\s\S]{0,80}?)await \(0, workflow_\d+\.condition\)\((\(\) => progress\.taken !== undefined \|\| progress\.moved)\);/,
+    /if \(!\(await recordPause\(\{ generationId, pause \}\)\)\)\s*return;([\s\S]{0,80}?)await \(0, workflow_1\.condition\)\((\(\) => progress\.taken !== undefined \|\| progress\.moved)\);/,
     'await (0, workflow_1.condition)($2);$1await recordPause({ generationId, pause });',
   );
   expect(swapped).not.toBe(code);

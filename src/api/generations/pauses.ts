@@ -3,18 +3,20 @@ import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 
 /**
- * Commits a pause before anyone is told of it; a no-op on a settled run and on one that pauses already. Safe to repeat.
- * False when the row is gone.
+ * Commits a pause before anyone is told of it; a no-op on a settled run, on one that pauses already, and where a late
+ * try comes after the outputs. Safe to repeat.
+ * Answers whether that pause stands now; null when the row is gone.
  */
-export async function storePause(generationId: string, pause: number): Promise<boolean> {
-  const now = clock.now();
-  const row = await queryOne(
+export async function storePause(generationId: string, pause: number): Promise<boolean | null> {
+  const row = await queryOne<{ stands: boolean }>(
     `with paused as (update generations set status = 'requires_action', pause = $2, last_activity_at = $3, updated_at = $3
-       where id = $1 and status = 'in_progress' returning id)
-     select id from generations where id = $1`,
-    [generationId, pause, now],
+       where id = $1 and status = 'in_progress' and exists (
+         select 1 from generation_calls k where k.generation_id = $1 and k.pause = $2 and k.answered_at is null) returning id)
+     select (select count(*) from paused) = 1 or (status = 'requires_action' and pause = $2) as stands
+     from generations where id = $1`,
+    [generationId, pause, clock.now()],
   );
-  return row !== null;
+  return row?.stands ?? null;
 }
 
 /** A submission of tool outputs, as it is stored before the run is told its id. */
