@@ -1,5 +1,4 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { ErrorCode } from '../api/core/errors';
 
 /** Code of an activity whose own row is gone; never seen by a caller. */
 export const ROW_GONE = 'ROW_GONE';
@@ -11,7 +10,3 @@ export const rowGone = (): ApplicationFailure =>
 /** Try again after that wait; the armed timer of the engine is this very number. */
 export const retryIn = (waitMs: number, code = 'RETRY'): ApplicationFailure =>
   ApplicationFailure.create({ type: code, message: code, nextRetryDelay: Math.max(1, Math.round(waitMs)) });
-
-/** A final refusal with a code of the catalog. */
-export const refused = (code: ErrorCode): ApplicationFailure =>
-  ApplicationFailure.create({ type: code, message: code, nonRetryable: true });

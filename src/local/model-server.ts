@@ -15,7 +15,6 @@ import { Scripts } from './model-server/script';
 import { errorAnswer, parseChatRequest, WireError } from './model-server/wire';
 
 export type { CallFilter, ModelCall } from './model-server/calls';
-export type { Reply, ReplyToolCall, ReplyUsage } from './model-server/script';
 
 /** Names that `GET /v1/models` lists beside the scripted ones; any other name is served as well. */
 const listedModels = ['local-chat', 'local-embedding'];

@@ -78,7 +78,6 @@ export class LocalService {
       quiet: true,
       restartCrashed: false,
       children: programs,
-      engines: { fsync: false },
       ...this.options,
       env: this.environment,
     });

@@ -1,7 +1,7 @@
 import type { ReceivedRequest } from '../../src/local/receiver';
 
 export { startReceiver, verifySignature } from '../../src/local/receiver';
-export type { ReceivedRequest, Receiver, ReceiverAnswer, ReceiverRule } from '../../src/local/receiver';
+export type { ReceivedRequest, Receiver } from '../../src/local/receiver';
 
 /** The body of a received request as JSON; throws with the text when it is not. */
 export function jsonOf(request: ReceivedRequest): Record<string, unknown> {

@@ -8,7 +8,7 @@ import { createFetch, type OutboundFetch } from './http-fetch';
 import { createGuardedConnector, resolveAll, type Lookup } from './http-guard';
 import { follow } from './http-redirects';
 
-export { OutboundError, outboundErrorOf, type OutboundFailure } from './http-error';
+export { OutboundError, outboundErrorOf } from './http-error';
 export type { Lookup } from './http-guard';
 export type { OutboundFetch } from './http-fetch';
 

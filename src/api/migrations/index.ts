@@ -7,10 +7,10 @@ import * as generations from './20261121T0920-create-generations';
 import * as webhooks from './20261121T0930-create-webhooks';
 
 const migrations = [
-  { name: '20261121T0900-create-accounts', ...accounts },
-  { name: '20261121T0910-create-agents', ...agents },
-  { name: '20261121T0920-create-generations', ...generations },
-  { name: '20261121T0930-create-webhooks', ...webhooks },
+  { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
+  { name: '20261121T0910-create-agents', up: agents.up, down: agents.down },
+  { name: '20261121T0920-create-generations', up: generations.up, down: generations.down },
+  { name: '20261121T0930-create-webhooks', up: webhooks.up, down: webhooks.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */
