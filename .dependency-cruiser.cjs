@@ -4,7 +4,12 @@ const areas = '^src/api/(?!core/|migrations/)([^/]+)/';
 
 module.exports = {
   forbidden: [
-    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
+    {
+      name: 'no-cycles',
+      severity: 'error',
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
     {
       name: 'no-orphans',
       severity: 'error',
@@ -20,10 +25,14 @@ module.exports = {
     },
     {
       name: 'areas-are-closed',
-      comment: "An area reaches another one by its service and presenters, never by its models, routes or schemas.",
+      comment: 'An area reaches another one by its service and presenters, never by its models, routes or schemas.',
       severity: 'error',
       from: { path: areas },
-      to: { path: '^src/api/(?!core/|migrations/)([^/]+)/(models|routes|schemas)', pathNot: '^src/api/$1/', ...runtime },
+      to: {
+        path: '^src/api/(?!core/|migrations/)([^/]+)/(models|routes|schemas)',
+        pathNot: '^src/api/$1/',
+        ...runtime,
+      },
     },
     {
       name: 'areas-start-runs-by-contract',
@@ -66,6 +75,9 @@ module.exports = {
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
   },
 };

@@ -4,7 +4,10 @@ import tseslint from 'typescript-eslint';
 
 /** Forbids imports at run time; types may cross where the pattern says so. */
 const imports = (...patterns) => ({ '@typescript-eslint/no-restricted-imports': ['error', { patterns }] });
-const nodeBuiltIns = { regex: '^(node:|fs$|crypto$|http$|path$)', message: 'Workflow code is deterministic: no node built-ins.' };
+const nodeBuiltIns = {
+  regex: '^(node:|fs$|crypto$|http$|path$)',
+  message: 'Workflow code is deterministic: no node built-ins.',
+};
 
 export default defineConfig(
   { ignores: ['dist', 'node_modules', '.data', 'coverage'] },
@@ -27,8 +30,14 @@ export default defineConfig(
       'max-params': ['error', 4],
       complexity: ['error', 12],
       'no-console': 'error',
-      'no-restricted-globals': ['error', { name: 'setInterval', message: 'Only heartbeats, keep-alives and the flushes the contract names.' }],
-      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'Settings are read in core/config.ts and src/local.' }],
+      'no-restricted-globals': [
+        'error',
+        { name: 'setInterval', message: 'Only heartbeats, keep-alives and the flushes the contract names.' },
+      ],
+      'no-restricted-properties': [
+        'error',
+        { object: 'process', property: 'env', message: 'Settings are read in core/config.ts and src/local.' },
+      ],
     },
   },
   {
@@ -48,18 +57,46 @@ export default defineConfig(
   },
   {
     files: ['src/workflows/*.contract.ts'],
-    rules: imports({ regex: '.', allowTypeImports: true, message: 'Contracts are plain data and import nothing at run time.' }),
+    rules: imports({
+      regex: '.',
+      allowTypeImports: true,
+      message: 'Contracts are plain data and import nothing at run time.',
+    }),
   },
   {
     files: ['src/activities/**'],
-    rules: imports({ regex: '(routes|\\.workflow|^express)$', message: 'Activities know neither routes nor workflow code.' }),
+    rules: imports({
+      regex: '(routes|\\.workflow|^express)$',
+      message: 'Activities know neither routes nor workflow code.',
+    }),
   },
   {
     files: ['test/**'],
-    rules: { 'max-lines-per-function': 'off', 'max-lines': 'off', '@typescript-eslint/no-non-null-assertion': 'off',
+    rules: {
+      'max-lines-per-function': 'off',
+      'max-lines': 'off',
+      '@typescript-eslint/no-non-null-assertion': 'off',
       // Bodies of answers are of many shapes; a test reads what it asserts.
-      '@typescript-eslint/no-unsafe-member-access': 'off', '@typescript-eslint/no-unsafe-assignment': 'off',
-      '@typescript-eslint/no-unsafe-argument': 'off', '@typescript-eslint/no-unsafe-call': 'off', '@typescript-eslint/no-unsafe-return': 'off' },
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+    },
   },
-  { files: ['**/*.mjs', '**/*.cjs', '**/*.js'], languageOptions: { globals: { process: 'readonly', URL: 'readonly', module: 'writable', __dirname: 'readonly', require: 'readonly', console: 'readonly', setTimeout: 'readonly', fetch: 'readonly' } } },
+  {
+    files: ['**/*.mjs', '**/*.cjs', '**/*.js'],
+    languageOptions: {
+      globals: {
+        process: 'readonly',
+        URL: 'readonly',
+        module: 'writable',
+        __dirname: 'readonly',
+        require: 'readonly',
+        console: 'readonly',
+        setTimeout: 'readonly',
+        fetch: 'readonly',
+      },
+    },
+  },
 );

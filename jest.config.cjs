@@ -3,12 +3,20 @@ const shared = {
   rootDir: __dirname,
   testEnvironment: 'node',
   transform: {
-    '^.+\\.[cm]?[jt]s$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'es2021' }, module: { type: 'commonjs' } }],
+    '^.+\\.[cm]?[jt]s$': [
+      '@swc/jest',
+      { jsc: { parser: { syntax: 'typescript' }, target: 'es2021' }, module: { type: 'commonjs' } },
+    ],
   },
   transformIgnorePatterns: ['/node_modules/(?!jose/)'],
   extensionsToTreatAsEsm: [],
 };
-const project = (name, extra = {}) => ({ ...shared, displayName: name, testMatch: [`<rootDir>/test/${name}/**/*.test.ts`], ...extra });
+const project = (name, extra = {}) => ({
+  ...shared,
+  displayName: name,
+  testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+  ...extra,
+});
 const engines = {
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',

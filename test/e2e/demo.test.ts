@@ -141,7 +141,7 @@ test('a step that fails ends it with its reason in one line, and stops everythin
   const env = { OPENAI_API_KEY: 'sk-wrong-0123456789', OPENAI_BASE_URL: vendor.url };
   const { status, output } = await ended(startDemo(dataDir, ['--exit'], env));
   expect(output.trimEnd().split('\n').at(-1)).toMatch(
-    /^Step 6 \(Wait for a run that pauses for our tool\) failed: .*502 AI_PROVIDER_ERROR: .*401.*Incorrect API key/,
+    /^Step 6 \(Wait for a run that pauses for our tool\) failed: POST \S+ answered 502 AI_PROVIDER_ERROR: Provider returned 401: Incorrect API key provided\.$/,
   );
   expect(output).not.toContain('sk-wrong');
   expect(output).not.toContain('All of it worked.');

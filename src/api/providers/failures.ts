@@ -1,5 +1,5 @@
 import { APICallError } from '@ai-sdk/provider';
-import type { OutboundError} from '../core/http-error';
+import type { OutboundError } from '../core/http-error';
 import { outboundErrorOf } from '../core/http-error';
 
 /** What a failed call to a provider means for the run. */

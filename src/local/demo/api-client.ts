@@ -72,7 +72,8 @@ function reasonIn(text: string): string {
   if (!refusal.success) return text.slice(0, 200);
   const { code, message, details } = refusal.data.error;
   const [first] = details ?? [];
-  return `${code}: ${message}${first === undefined ? '' : ` (${first.path}: ${first.message})`}`;
+  const isSaid = first === undefined || message.includes(first.message);
+  return `${code}: ${message}${isSaid ? '' : ` (${first.path}: ${first.message})`}`;
 }
 
 /**

@@ -41,7 +41,7 @@ export class Report {
     try {
       result = await work();
     } catch (error) {
-      throw new StepFailed(`Step ${number} (${title}) failed: ${inOneLine(error)}`, { cause: error });
+      throw new StepFailed(`Step ${number} (${title}) failed: ${inOneLine(error)}`);
     }
     this.line(this.styled('green', `   done in ${String(Math.round(performance.now() - begun))} ms`));
     return result;

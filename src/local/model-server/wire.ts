@@ -41,7 +41,6 @@ const chatRequestSchema = z.looseObject({
 });
 
 export type ChatMessage = z.output<typeof messageSchema>;
-type ChatTool = z.output<typeof toolSchema>;
 export type ChatRequest = z.output<typeof chatRequestSchema>;
 
 /** A refusal in OpenAI's error shape. */

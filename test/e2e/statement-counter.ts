@@ -1,0 +1,73 @@
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
+
+/** Counts what is asked of a PostgreSQL server: it stands between the service and the server and reads along. */
+export interface StatementCounter {
+  /** The database's URL by way of the counter. */
+  url: string;
+  /** Statements of all connections since the start, oldest first: their text, or the name of the prepared one. */
+  statements: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Starts a counter in front of the database at `databaseUrl`. */
+export async function startStatementCounter(databaseUrl: string): Promise<StatementCounter> {
+  const target = new URL(databaseUrl);
+  const statements: string[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const database = connect(Number(target.port), target.hostname);
+    const read = messageReader((text) => statements.push(text));
+    client.on('data', (chunk) => {
+      read(chunk);
+      database.write(chunk);
+    });
+    database.on('data', (chunk) => client.write(chunk));
+    for (const [socket, other] of [
+      [client, database],
+      [database, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => {
+        sockets.delete(socket);
+        other.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = new URL(databaseUrl);
+  url.port = String((server.address() as AddressInfo).port);
+  return { url: url.href, statements, close: () => close(server, sockets) };
+}
+
+function close(server: Server, sockets: Set<Socket>): Promise<void> {
+  for (const socket of sockets) socket.destroy();
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+/**
+ * Reads the messages of one client: the first has a length only, all others a letter and a length that counts itself.
+ * `Q` is a statement; `P` gives the text of one that `E` executes, so the latter are counted under the last text.
+ */
+function messageReader(onStatement: (text: string) => void): (chunk: Buffer) => void {
+  let rest = Buffer.alloc(0);
+  let isStarted = false;
+  let parsed = '';
+  return (chunk) => {
+    rest = Buffer.concat([rest, chunk]);
+    for (;;) {
+      const head = isStarted ? 1 : 0;
+      if (rest.length < head + 4) return;
+      const end = head + rest.readInt32BE(head);
+      if (rest.length < end) return;
+      const type = isStarted ? String.fromCharCode(rest[0] ?? 0) : '';
+      const body = rest.subarray(head + 4, end).toString('utf8');
+      if (type === 'P') parsed = body.split('\0')[1] ?? '';
+      if (type === 'Q') onStatement(body.replace(/\0$/, ''));
+      if (type === 'E') onStatement(parsed);
+      isStarted = true;
+      rest = rest.subarray(end);
+    }
+  };
+}
