@@ -74,6 +74,7 @@ test('[durable 6] a run that is waited for three seconds sends no more statement
   const long = await statementsOf(slow!);
   expect(long.ms).toBeGreaterThanOrEqual(3_000);
   expect(short.statements.length).toBeGreaterThan(5);
+  require("fs").writeFileSync("/tmp/st.json", JSON.stringify(counter.statements,null,1));
   expect(long.statements.sort()).toEqual(short.statements.sort());
 }, 60_000);
 

@@ -43,9 +43,12 @@ const TRANSPORT_HEADERS = new Set([
   'trailer',
 ]);
 
+/** Whether the transport says this header itself: a configured value would be ignored. */
+export const isTransportHeader = (name: string): boolean => TRANSPORT_HEADERS.has(name.toLowerCase());
+
 /** The headers that go on the wire: the transport's own left out, and an `Accept-Encoding` that we can decode. */
 export function wireHeaders(headers: OutboundHeaders): Record<string, string> {
-  const kept = Object.entries(headers).filter(([name]) => !TRANSPORT_HEADERS.has(name.toLowerCase()));
+  const kept = Object.entries(headers).filter(([name]) => !isTransportHeader(name));
   if (!kept.some(([name]) => name.toLowerCase() === 'accept-encoding'))
     kept.push(['accept-encoding', 'gzip, deflate, br']);
   return Object.fromEntries(kept);

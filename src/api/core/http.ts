@@ -9,6 +9,7 @@ import { createGuardedConnector, resolveAll, type Lookup } from './http-guard';
 import { follow } from './http-redirects';
 
 export { OutboundError, outboundErrorOf } from './http-error';
+export { isTransportHeader } from './http-exchange';
 export type { Lookup } from './http-guard';
 export type { OutboundFetch } from './http-fetch';
 

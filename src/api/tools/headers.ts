@@ -1,22 +1,10 @@
+import { isTransportHeader } from '../core/http';
 import type { NoEcho } from './models';
 import { isHeaderValue, parseHeader } from './templates';
 
 const HEADERS_MAX = 64;
 const VALUE_CHARACTERS_MAX = 8192;
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}$/;
-/** Said by the transport of every message: a configured value would be ignored. */
-const TRANSPORT = new Set([
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'content-length',
-  'upgrade',
-  'expect',
-  'te',
-  'trailer',
-]);
 const CREDENTIAL = /^(authorization|cookie)$|api-key|token|secret|password/i;
 
 /** What is wrong with the headers of a tool, each with the header's name; no problem means that they can be sent. */
@@ -33,7 +21,7 @@ export function headerProblems(headers: Record<string, string>): { name: string;
 function problemOf(name: string, value: string, seen: Set<string>): string | null {
   const folded = name.toLowerCase();
   if (!NAME.test(name)) return 'is not a name that a header may have';
-  if (TRANSPORT.has(folded)) return 'is set by the transport and cannot be configured';
+  if (isTransportHeader(folded)) return 'is set by the transport and cannot be configured';
   if (seen.has(folded)) return 'stands twice';
   seen.add(folded);
   if (value.length > VALUE_CHARACTERS_MAX) return `must have at most ${String(VALUE_CHARACTERS_MAX)} characters`;

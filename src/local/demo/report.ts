@@ -1,7 +1,7 @@
 import type { WriteStream } from 'node:tty';
 
 /** A step of the demo that did not do what it shows; the message is one line that names the step and the reason. */
-export class StepFailed extends Error {}
+class StepFailed extends Error {}
 
 /** Throws when what the demo claims does not hold. @throws Error saying what was seen instead */
 export function holds(condition: boolean, otherwise: string): asserts condition {

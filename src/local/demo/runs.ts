@@ -25,7 +25,7 @@ const Transcript = z.object({
 });
 
 /** A generation record, as far as the demo looks at it. */
-export type GenerationRecord = z.output<typeof Generation>;
+type GenerationRecord = z.output<typeof Generation>;
 
 const generatePath = ({ at, agentId }: Scene): string => `${at}/agents/${agentId}/generate`;
 const saying = (content: string): object => ({ messages: [{ role: 'user', content }] });

@@ -1,0 +1,39 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { waitUntil } from '../../src/local/processes';
+import { cleanUp, runBuilt, temporaryFolder } from '../support/programs';
+
+afterEach(cleanUp, 60_000);
+
+const readme = readFileSync(resolve(__dirname, '../../README.md'), 'utf8');
+
+/** The block of commands that begins with the address of the API. */
+const commands = /```sh\n(api=[\s\S]*?)```/.exec(readme)?.[1] ?? '';
+
+function shell(text: string, folder: string): Promise<{ status: number | null; output: string; errors: string }> {
+  const child = spawn('bash', ['-eu', '-c', text], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  let [output, errors] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (piece: string) => (output += piece));
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => (errors += piece));
+  return new Promise((done) => child.on('close', (status) => done({ status, output, errors })));
+}
+
+test('the commands of the README do the main job as they are written', async () => {
+  const folder = temporaryFolder();
+  const program = runBuilt('local.js', { env: { PORT: '0', DATA_DIR: join(folder, '.data') } });
+  await waitUntil(() => program.output().includes('Ctrl-C') || program.child.exitCode !== null, 60_000);
+  const baseUrl = /^API +(http:\/\/127\.0\.0\.1:\d+)/m.exec(program.output())?.[1] ?? 'none';
+  expect(commands).toContain('api=http://localhost:3000\n');
+  const { status, output, errors } = await shell(commands.replace('http://localhost:3000', baseUrl), folder);
+  expect({ status, errors }).toEqual({ status: 0, errors: '' });
+  // The result of the submission, then the transcript, written one after the other.
+  const [, result = '', transcript = ''] = output.split(/(?<=\})(?=\{)/);
+  expect(JSON.parse(result)).toMatchObject({
+    status: 'completed',
+    output: { content: 'approve_refund answered: {"approved":true}' },
+  });
+  expect(JSON.parse(transcript).steps).toHaveLength(2);
+  program.child.kill('SIGTERM');
+  expect(await program.ended).toBe(0);
+}, 120_000);
