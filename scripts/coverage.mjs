@@ -124,6 +124,10 @@ ${[
   ),
 ].join('\n')}
 
+### Settings
+
+Not read, so that setting one has no effect: ${notBuilt.settings.map((name) => `\`${name}\``).join(', ')}.
+
 ### Areas and routes
 
 Each of these answers 404 \`not_found\` (405 where another method of the path is there). An id of an area that is not built
@@ -149,8 +153,16 @@ function propertyOf(document, schema, path) {
   return at;
 }
 
+/** Names of the settings that the service reads. */
+function settingsOf(root) {
+  const path = join(root, 'src', 'api', 'core', 'config.ts');
+  return existsSync(path)
+    ? [...readFileSync(path, 'utf8').matchAll(/^ {2}([A-Z][A-Z_]+): /gm)].map(([, name]) => name)
+    : [];
+}
+
 /** What is listed as not built, but is in the contract document, and the other way round. */
-function staleEntries({ notBuilt, document }) {
+function staleEntries({ notBuilt, document, settings }) {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
   );
@@ -173,6 +185,9 @@ function staleEntries({ notBuilt, document }) {
     );
   });
   return [
+    ...notBuilt.settings
+      .filter((name) => settings.includes(name))
+      .map((name) => `${name} is listed as not read, and is a setting`),
     ...routes.filter((name) => names.has(name)).map((name) => `${name} is listed as not built, and is there`),
     ...fields.map((name) => `${name}: docs/not-built.json and docs/openapi.json disagree whether it is there`),
     ...parameters.map(
@@ -210,6 +225,7 @@ const facts = {
   notBuilt: read('not-built.json'),
   document: read('openapi.json'),
   tests: tagged(root),
+  settings: settingsOf(root),
 };
 const target = join(root, 'docs', 'coverage.md');
 const text = render(facts);

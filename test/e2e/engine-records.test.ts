@@ -126,11 +126,11 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
   );
   expect(new Set(found.map(({ type }) => type))).toEqual(new Set(types));
   const seen = new Map(types.map((type) => [type, new Set<string>()]));
-  for (const { workflowId, type, searchAttributes } of found) {
-    const own = Object.entries(searchAttributes).filter(([name]) => ATTRIBUTES.includes(name));
-    for (const [name, values] of own) {
+  for (const { workflowId, type, typedSearchAttributes } of found) {
+    for (const { key, value } of typedSearchAttributes.getAll().filter(({ key }) => ATTRIBUTES.includes(key.name))) {
+      const { name } = key;
       seen.get(type)?.add(name);
-      const query = `WorkflowType = "${type}" AND ${name} = "${String(values?.[0])}"`;
+      const query = `WorkflowType = "${type}" AND ${name} = "${String(value)}"`;
       expect((await executions(query)).map((execution) => execution.workflowId)).toContain(workflowId);
     }
   }
@@ -307,7 +307,7 @@ test('[durable 7] [engine 3] no content, secret, code, address or error text is 
   for (const execution of all) {
     const handle = service.engine.workflow.getHandle(execution.workflowId, execution.runId);
     const [history, description] = await Promise.all([handle.fetchHistory(), handle.describe()]);
-    const texts = textsOf([history, description.raw, execution.memo, execution.searchAttributes]);
+    const texts = textsOf([history, description.raw, execution.memo, execution.typedSearchAttributes.getAll()]);
     // The decoded payloads are among the texts.
     if (execution.type === 'generation') expect(texts).toContainEqual(expect.stringContaining('"generationId"'));
     expect([execution.workflowId, texts.flatMap(mentions)]).toEqual([execution.workflowId, []]);

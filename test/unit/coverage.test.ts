@@ -20,7 +20,12 @@ describe('in a small checkout', () => {
     { area: 'limits', number: 1, check: 'One holds.', status: 'built' },
     { area: 'limits', number: 2, check: 'Two holds.', status: 'later', why: 'not built' },
   ];
-  const NOT_BUILT = { routes: [{ area: 'members', routes: ['GET, POST /v1/members'] }], fields: [], parameters: [] };
+  const NOT_BUILT = {
+    routes: [{ area: 'members', routes: ['GET, POST /v1/members'] }],
+    fields: [],
+    parameters: [],
+    settings: ['TRUST_PROXY'],
+  };
   const DOCUMENT = { paths: {}, components: { schemas: {} } };
 
   let root: string;
@@ -88,6 +93,12 @@ describe('in a small checkout', () => {
     const paths = { '/v1/members': { post: { operationId: 'addMember', parameters: [] } } };
     put('docs/openapi.json', { ...DOCUMENT, paths });
     expect(problems()).toMatch(/POST \/v1\/members is listed as not built, and is there/);
+  });
+
+  test('a setting that is read and still listed as unread is told', () => {
+    mkdirSync(join(root, 'src/api/core'), { recursive: true });
+    put('src/api/core/config.ts', `const Settings = z.object({\n  TRUST_PROXY: count(0),\n});`);
+    expect(problems()).toMatch(/TRUST_PROXY is listed as not read, and is a setting/);
   });
 
   test('a field whose entry and schema disagree is told', () => {
