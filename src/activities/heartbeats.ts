@@ -8,6 +8,8 @@ export interface Attempt {
 }
 
 const BEAT_MS = 1_000;
+/** How long a call whose try was replaced waits to be joined by the retry before it is given up. */
+const JOIN_GRACE_MS = 5_000;
 
 /**
  * Runs `fn` while telling the engine every second that this try is alive. The signal fires when the engine takes the try
@@ -32,3 +34,22 @@ export async function withHeartbeats<T>(fn: (attempt: Attempt) => Promise<T>): P
 
 /** Whether this is not the engine's first try of the activity. */
 export const isRepeated = (): boolean => activityInfo().attempt > 1;
+
+/**
+ * When a try leaves the call it made or joined. A try that was cancelled leaves at once. One that the engine no longer
+ * knows was replaced, and leaves after a while, so that the retry can join; or its work has ended, as `isWanted` tells.
+ */
+export function leaving(
+  { signal, replaced }: Attempt,
+  isWanted: () => Promise<boolean> = () => Promise.resolve(true),
+): AbortSignal {
+  const left = new AbortController();
+  const leave = async (): Promise<void> => {
+    const delayMs = replaced() && (await isWanted().catch(() => true)) ? JOIN_GRACE_MS : 0;
+    if (delayMs === 0) left.abort();
+    else setTimeout(() => left.abort(), delayMs).unref();
+  };
+  if (signal.aborted) void leave();
+  else signal.addEventListener('abort', () => void leave(), { once: true });
+  return left.signal;
+}

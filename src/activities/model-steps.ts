@@ -2,6 +2,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { LanguageModelV3GenerateResult } from '@ai-sdk/provider';
 import { clock } from '../api/core/clock';
 import { inTransaction } from '../api/core/db';
+import { UnderWay } from '../api/core/under-way';
 import { faultPoint } from '../api/core/faults';
 import { firstAttempts } from '../api/webhooks/first-attempts';
 import { startPendingDeliveries } from '../api/webhooks/runs';
@@ -27,15 +28,14 @@ import { providerAccess } from '../api/providers/service';
 import { validateArguments } from '../api/tools/resolve';
 import type { StepInput, StepOutcome } from '../workflows/generations.contract';
 import { retryIn, rowGone } from './failures';
-import { isRepeated } from './heartbeats';
+import { isRepeated, leaving } from './heartbeats';
 import type { Attempt } from './heartbeats';
-import { JoinedCalls } from './joined-calls';
 
 const settled: StepOutcome = { kind: 'settled' };
 
 /** Makes the model step that a run's rows ask for. One instance a process: a retry that lands here joins the call under way. */
 export function modelSteps() {
-  const underWay = new JoinedCalls<StepOutcome>();
+  const underWay = new UnderWay<StepOutcome>();
   return async ({ generationId, step }: StepInput, attempt: Attempt): Promise<StepOutcome> => {
     const view = await openStep(generationId, step, isRepeated());
     if (view === null) throw rowGone();
@@ -52,11 +52,11 @@ export function modelSteps() {
         // A run that is behind or ahead of its rows is told where they stand, and asks for the step that they are at: its
         // tries are counted under the number that it asks for.
         if (move.step !== step) return callsOutcome(view, move.step - 1, [], view.pause);
-        return underWay.run(attempt, {
-          key: `${generationId}:${String(move.step)}`,
-          isWanted: () => isUnsettled(generationId),
-          make: (abort) => callModel(view, move.step, abort),
-        });
+        return underWay.join(
+          `${generationId}:${String(step)}`,
+          leaving(attempt, () => isUnsettled(generationId)),
+          (abort) => callModel(view, step, abort),
+        );
     }
   };
 }

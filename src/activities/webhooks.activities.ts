@@ -6,14 +6,11 @@ import { clock, shifted } from '../api/core/clock';
 import { placeWaitMs } from '../workflows/backoff';
 import type { DeliveryInput } from '../workflows/webhooks.contract';
 import { retryIn, rowGone } from './failures';
-import { withHeartbeats } from './heartbeats';
-import type { Attempt } from './heartbeats';
+import { leaving, withHeartbeats } from './heartbeats';
 
 /** How far the engine's timer may run ahead of the row's time: the two clocks are not one. */
 const EARLY_MS_MAX = 200;
 const ABORTED_WAIT_MS = 1_000;
-/** How long a call whose try was replaced waits to be joined by the retry before it is given up. */
-const JOIN_GRACE_MS = 5_000;
 
 /** Activities that move webhook deliveries. */
 export const webhookActivities = () => ({
@@ -39,18 +36,6 @@ function msUntilDue({ claimedUntil, nextAttemptAt }: DueDelivery): number {
   const claimedMs = (claimedUntil?.getTime() ?? 0) - nowMs;
   const plannedMs = (nextAttemptAt?.getTime() ?? 0) - nowMs;
   return Math.max(claimedMs, plannedMs > EARLY_MS_MAX ? plannedMs : 0);
-}
-
-/** When this try leaves the call: at once, or, when another try has its place, once that one had time to join. */
-function leaving({ signal, replaced }: Attempt): AbortSignal {
-  const left = new AbortController();
-  const leave = (): void => {
-    if (replaced()) setTimeout(() => left.abort(), JOIN_GRACE_MS).unref();
-    else left.abort();
-  };
-  if (signal.aborted) leave();
-  else signal.addEventListener('abort', leave, { once: true });
-  return left.signal;
 }
 
 /** Turns an outcome into what the engine is to do. After a recorded failure nothing may stand between record and throw. */

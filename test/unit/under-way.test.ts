@@ -1,4 +1,4 @@
-import { UnderWay } from '../../src/api/webhooks/under-way';
+import { UnderWay } from '../../src/api/core/under-way';
 
 const never = new AbortController().signal;
 

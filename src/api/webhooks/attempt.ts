@@ -7,10 +7,10 @@ import { OutboundError } from '../core/http';
 import { log } from '../core/log';
 import { outbound } from '../core/outbound';
 import { randomFactor } from '../core/random';
+import { UnderWay } from '../core/under-way';
 import type { DeliveryStatus } from './models';
 import { takePlace } from './places';
 import { signedHeaders } from './signing';
-import { UnderWay } from './under-way';
 
 /** Bytes that are read of an answer, and characters of it that are kept. */
 const ANSWER_BYTES_MAX = 65_536;
