@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { buildClientTool, saying } from '../support/builders';
 import { eventually } from '../support/eventually';
 import { Runs, useLocal } from '../support/local';
@@ -39,12 +40,12 @@ test('[durable 3] the engine restarts while a step ends: the stored step stands 
   const submitted = runs.outputs(agent.id, id, action.tool_calls[0].id as string, { idempotency_key: 'restart' });
   await service.modelServer.waitForCall({ generationId: id, step: 2 });
   expect(await runs.storedSteps(id)).toEqual([1]);
-  const back = service.outage('temporal', 1_000);
+  await service.endEngine('temporal');
   service.modelServer.release('restart');
   await eventually(async () => {
     expect((await runs.row(id)).status).toBe('completed');
   });
-  await back;
+  await service.local.engines.restart('temporal');
   const { status } = await submitted;
   expect([200, 503]).toContain(status);
   const again = await runs.outputs(agent.id, id, action.tool_calls[0].id as string, { idempotency_key: 'restart' });
@@ -56,10 +57,10 @@ test('[durable 3] the database restarts during a model call: the answer is store
   const agent = await runs.agent([{ text: 'kept', hold: 'database' }]);
   const id = await runs.begin(agent.id);
   await service.modelServer.waitForCall({ generationId: id });
-  const back = service.outage('postgres', 500);
+  await service.endEngine('postgres');
   const refused = await runs.space.api.post(runs.at(`/agents/${agent.id}/generate`), saying('hello'));
   expect([refused.status, refused.body.error.code]).toEqual([503, 'service_unavailable']);
-  await back;
+  await service.local.engines.restart('postgres');
   service.modelServer.release('database');
   const record = await runs.reached(id, 'completed');
   expect(record.step_count).toBe(1);
@@ -70,12 +71,14 @@ test('[durable 3] [durable 4] an answer that comes while the database is down is
   const agent = await runs.agent([{ text: 'twice', hold: 'no-database' }]);
   const id = await runs.begin(agent.id);
   await service.modelServer.waitForCall({ generationId: id });
-  const back = service.outage('postgres', 1_500);
+  await service.endEngine('postgres');
   service.modelServer.release('no-database');
   await eventually(() => {
     expect(runs.calls(id)).toMatchObject([{ answered: true }]);
   });
-  await back;
+  // The answer's way into the database has failed by now, and tries without a database call no model.
+  await sleep(1_500);
+  await service.local.engines.restart('postgres');
   await runs.reached(id, 'completed', 40_000);
   expect(await runs.storedSteps(id)).toEqual([1]);
   expect(runs.calls(id)).toMatchObject([

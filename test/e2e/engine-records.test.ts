@@ -182,7 +182,7 @@ test('[durable 8] [engine 2] a run ended in the engine while its row is unsettle
   service.modelServer.release('reconcile');
   await runs.reached(held, 'completed');
   const reply = await runs.outputs(resting.id, paused, action.tool_calls[0].id as string);
-  expect([reply.status, reply.body.output.content]).toEqual([200, 'Asked.']);
+  expect(reply).toMatchObject({ status: 200, body: { status: 'completed', output: { content: 'Asked.' } } });
   // The step that was stored before is not bought again.
   expect(runs.calls(paused)).toMatchObject([{ step: 1 }, { step: 2 }]);
   expect(await runs.storedSteps(held)).toEqual([1]);

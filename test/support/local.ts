@@ -168,12 +168,17 @@ export class LocalService {
     return this.local.processes().some((process) => process.name === name);
   }
 
-  /** Kills an engine, waits that long, and starts it again on its own data. */
-  async outage(name: 'postgres' | 'temporal', downMs: number): Promise<void> {
+  /** Kills an engine and waits until it is gone. */
+  async endEngine(name: 'postgres' | 'temporal'): Promise<void> {
     this.local.engines.kill(name, 'SIGKILL');
     await eventually(() => {
       if (this.isUp(name)) throw new Error(`${name} still runs`);
     });
+  }
+
+  /** Kills an engine, waits that long, and starts it again on its own data. */
+  async outage(name: 'postgres' | 'temporal', downMs: number): Promise<void> {
+    await this.endEngine(name);
     await new Promise((done) => setTimeout(done, downMs));
     await this.local.engines.restart(name);
   }
