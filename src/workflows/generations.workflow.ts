@@ -25,6 +25,8 @@ export const rowChanged = defineSignal(ROW_CHANGED);
 
 /** What the handlers and the loop tell one another. */
 interface Progress {
+  /** Whether the run has seen where its rows stand: one that was started again may find a pause there. */
+  known: boolean;
   /** Number of the pause that stands, as the row counts. */
   pause: number;
   /** Whether that pause still takes a submission. */
@@ -39,7 +41,15 @@ interface Progress {
 
 /** One run of an agent's model loop. It decides what comes next; rows and activities hold everything else. */
 export async function generation(input: GenerationInput): Promise<void> {
-  const progress: Progress = { pause: 0, open: false, taken: undefined, moved: false, rested: 0, over: false };
+  const progress: Progress = {
+    known: false,
+    pause: 0,
+    open: false,
+    taken: undefined,
+    moved: false,
+    rested: 0,
+    over: false,
+  };
   listen(progress);
   let failure: Error | undefined;
   try {
@@ -48,6 +58,7 @@ export async function generation(input: GenerationInput): Promise<void> {
     failure = await settleAfter(error, input.generationId);
   }
   progress.open = false;
+  progress.known = true;
   progress.over = true;
   await CancellationScope.nonCancellable(() => condition(allHandlersFinished));
   if (failure !== undefined) throw failure;
@@ -56,14 +67,17 @@ export async function generation(input: GenerationInput): Promise<void> {
 function listen(progress: Progress): void {
   setHandler(
     submitToolOutputs,
-    ({ submissionId }) => {
-      progress.taken = submissionId;
+    async (given) => {
+      // Only then: a submission is taken before the first wait, so that of two that come together one is refused.
+      if (!progress.known) await CancellationScope.nonCancellable(() => condition(() => progress.known));
+      refuseUnlessAwaited(progress, given);
+      progress.taken = given.submissionId;
       progress.open = false;
       return undefined;
     },
     {
       validator: (given: Submission) => {
-        if (!progress.open || given.pause !== progress.pause) throw refusal('GENERATION_NOT_AWAITING_TOOL_OUTPUTS');
+        if (progress.known) refuseUnlessAwaited(progress, given);
       },
     },
   );
@@ -77,12 +91,17 @@ function listen(progress: Progress): void {
   });
 }
 
+function refuseUnlessAwaited({ open, pause }: Progress, given: Submission): void {
+  if (!open || given.pause !== pause) throw refusal('GENERATION_NOT_AWAITING_TOOL_OUTPUTS');
+}
+
 async function loop(input: GenerationInput, progress: Progress): Promise<void> {
   const { generationId, heartbeatMs } = input;
   const { runModelStep } = proxyActivities<Activities>(model(heartbeatMs));
   for (let step = 1; ;) {
     const at = await runModelStep({ generationId, step });
     if (at.kind === 'settled') return;
+    if (at.clientCalls === 0) progress.known = true;
     await callAll(input, at.step, at.serverCalls);
     if (at.clientCalls > 0) await pauseFor(generationId, at.pause, progress);
     step = at.step + 1;
@@ -116,6 +135,7 @@ async function pauseFor(generationId: string, pause: number, progress: Progress)
   progress.moved = false;
   for (;;) {
     progress.open = progress.taken === undefined; // Open before anyone can be told.
+    progress.known = true;
     if (!(await recordPause({ generationId, pause }))) return;
     progress.rested = pause;
     await condition(() => progress.taken !== undefined || progress.moved);
@@ -128,6 +148,7 @@ async function pauseFor(generationId: string, pause: number, progress: Progress)
 
 /** A long run goes on with a fresh history; the rows are its program counter, so nothing is handed over. */
 async function moveOn(input: GenerationInput, progress: Progress): Promise<void> {
+  progress.known = true;
   progress.over = true;
   await condition(allHandlersFinished);
   await continueAsNew<typeof generation>(input);

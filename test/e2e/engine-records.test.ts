@@ -188,6 +188,25 @@ test('[durable 8] [engine 2] a run ended in the engine while its row is unsettle
   expect(await runs.storedSteps(held)).toEqual([1]);
 }, 60_000);
 
+test('[durable 8] a pause whose run was lost takes outputs as soon as the run is back', async () => {
+  const tool = await buildClientTool(runs.space, { name: 'ask_again' });
+  const agent = await runs.agent(
+    [{ toolCalls: [{ id: 'c1', name: 'ask_again', args: { order_id: '1' } }] }, { text: 'Restored.' }],
+    { tool_bindings: [{ tool_id: tool.id }] },
+  );
+  const id = await runs.begin(agent.id);
+  const { required_action: action } = await runs.reached(id, 'requires_action');
+  const submit = () => runs.outputs(agent.id, id, action.tool_calls[0].id as string);
+  await service.engine.workflow.getHandle(id).terminate('by an operator');
+  for (const { name } of service.local.processes().filter((process) => process.name.startsWith('worker')))
+    await service.kill('worker', Number(name.split('-')[1]));
+  // The first one finds no run and has it started again; the second one is there before the run has looked at its rows.
+  expect(await submit()).toMatchObject({ status: 503, body: { error: { code: 'service_unavailable' } } });
+  expect(await service.runStatus(id)).toBe('RUNNING');
+  const [reply] = await Promise.all([submit(), service.local.start('worker')]);
+  expect(reply).toMatchObject({ status: 200, body: { status: 'completed', output: { content: 'Restored.' } } });
+}, 60_000);
+
 /** Every text in a value of the engine's, payloads decoded. */
 function textsOf(value: unknown): string[] {
   if (typeof value === 'string') return [value];
