@@ -41,7 +41,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['src/api/core/config.ts', 'src/local/**', 'src/local.ts', 'src/migrate.ts', 'test/**'],
+    files: ['src/api/core/config.ts', 'src/local/**', 'src/local.ts', 'test/**'],
     rules: { 'no-restricted-properties': 'off' },
   },
   { files: ['src/activities/heartbeats.ts', 'src/local/**'], rules: { 'no-restricted-globals': 'off' } },

@@ -1,3 +1,4 @@
+import { databaseUrl } from './api/core/config';
 import { openDatabase } from './api/core/db-pool';
 import { migrate } from './api/migrations';
 
@@ -15,7 +16,7 @@ export async function migrateUp(databaseUrl: string): Promise<void> {
 }
 
 async function main(direction: string | undefined): Promise<void> {
-  const url = process.argv[3] ?? process.env.DATABASE_URL;
+  const url = process.argv[3] ?? databaseUrl();
   if (url === undefined || (direction !== 'up' && direction !== 'down')) {
     throw new Error('usage: migrate up|down [DATABASE_URL]');
   }

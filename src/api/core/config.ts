@@ -105,6 +105,9 @@ function openToOthers({ HOST, PUBLIC_BASE_URL }: z.output<typeof Settings>): str
   return problems;
 }
 
+/** The database's address alone, for the migration command, which needs no other setting. */
+export const databaseUrl = (): string | undefined => process.env.DATABASE_URL;
+
 let current: Config | undefined;
 
 /** The settings of this process, parsed at the first call. @throws ConfigError */
