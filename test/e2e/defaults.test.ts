@@ -9,19 +9,30 @@ const SLACK_MS = 10_000;
 
 const service = useLocal({ env: { CALL_HEARTBEAT_SECONDS: undefined, SWEEP_INTERVAL_SECONDS: undefined } });
 
+/** Waits until that many comparisons of rows and runs are through, and none is under way. */
+const comparisons = (count: number): Promise<void> =>
+  eventually(
+    async () => {
+      const states: string[] = [];
+      const list = service.engine.workflow.list({ query: 'WorkflowType = "sweepLost"' });
+      for await (const { status } of list) states.push(status.name);
+      expect(states).toEqual(Array.from({ length: count }, () => 'COMPLETED'));
+    },
+    { timeoutMs: 20_000 },
+  );
+
 test('[durable 9] at the default times a lost call is made again and a lost start is swept', async () => {
   const runs = new Runs(service, await service.workspace());
+  // A worker that starts compares rows and runs, as the Schedule does hourly: the sweep is to find the lost start.
+  await service.engine.schedule.getHandle('sweep/lost').pause();
+  await comparisons(1);
   const agent = await runs.agent([{ text: 'again', hold: 'lost', times: 1, then: { text: 'again' } }]);
   const lostCall = await runs.begin(agent.id);
   await service.modelServer.waitForCall({ generationId: lostCall });
   await service.kill('worker');
   const callLostAt = performance.now();
   await service.local.start('worker');
-  // A worker that starts compares rows and runs: the start is lost after that, so that the sweep must find it.
-  await eventually(async () => {
-    for await (const { status } of service.engine.workflow.list({ query: 'WorkflowType = "sweepLost"' }))
-      expect(status.name).toBe('COMPLETED');
-  });
+  await comparisons(2);
   service.hold('generation-committed');
   const unstarted = await runs.agent([]);
   const request = runs.space.api.post(runs.at(`/agents/${unstarted.id}/generate`), saying('hello'));
