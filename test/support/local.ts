@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Client as EngineClient, Connection } from '@temporalio/client';
 import { Client as DatabaseClient } from 'pg';
@@ -80,8 +80,18 @@ export class LocalService {
       children: programs,
       ...this.options,
       env: this.environment,
+    }).catch((error: unknown) => {
+      // The folder goes with the test: what the processes said last is all that tells why.
+      throw new Error(`The local service did not start.\n${this.lastLines()}`, { cause: error });
     });
     this.connection = await Connection.connect({ address: this.started.temporalAddress });
+  }
+
+  /** The end of every log of the processes. */
+  private lastLines(): string {
+    const logs = join(this.folder, 'data', 'logs');
+    const names = existsSync(logs) ? readdirSync(logs) : [];
+    return names.map((name) => `${name}: ${readFileSync(join(logs, name), 'utf8').slice(-2_000)}`).join('\n');
   }
 
   async stop(): Promise<void> {
