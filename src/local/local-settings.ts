@@ -59,8 +59,14 @@ function portOf(name: string, text: string): number {
   throw new LocalSettingError(`${name}=${text} is not a port.`);
 }
 
-/** Where the first API listens: the caller's port, else PORT, else 3000; 0 takes a free one. */
-async function firstApiPort(environment: Environment, host: string, asked: number | undefined): Promise<number> {
+/**
+ * Where the first API listens: the caller's port, else PORT, else 3000; 0 takes a free one.
+ * @throws LocalSettingError when the wanted one is taken or is no port
+ */
+export async function firstApiPort(
+  environment: Environment,
+  { host, port: asked }: { host: string; port: number | undefined },
+): Promise<number> {
   const port = asked ?? portOf('PORT', setting(environment, 'PORT') ?? String(API_PORT));
   if (port === 0) return await freePort();
   if (await isFree(port, host)) return port;
@@ -91,9 +97,9 @@ export async function choosePorts(
   environment: Environment,
   wanted: { host: string; port: number | undefined; apis: number; workers: number },
 ): Promise<ServicePorts[]> {
-  const { host, apis, workers } = wanted;
+  const { apis, workers } = wanted;
   const ports: (number | null)[] = [];
-  if (apis > 0) ports.push(await firstApiPort(environment, host, wanted.port), ...(await freePorts(apis - 1)));
+  if (apis > 0) ports.push(await firstApiPort(environment, wanted), ...(await freePorts(apis - 1)));
   for (let index = 0; index < workers; index++) ports.push(null);
   const metrics = await metricsPorts(environment, ports.length);
   return ports.map((port, index) => ({ port, metricsPort: metrics[index] ?? 0 }));

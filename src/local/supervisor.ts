@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startEngines } from './engines';
 import type { EngineName, EngineOptions, EngineProcess, Engines } from './engines';
 import { logFile, openDataDir } from './folders';
-import { choosePorts, keptPort, localDefaults, refuseOpenAddresses, setting } from './local-settings';
+import { choosePorts, firstApiPort, keptPort, localDefaults, refuseOpenAddresses, setting } from './local-settings';
 import type { Environment, ServicePorts } from './local-settings';
 import { Mailbox } from './mailbox';
 import type { Mail } from './mailbox';
@@ -93,9 +93,11 @@ class Supervisor {
   async start(): Promise<Local> {
     const { apis = 1, workers = 1, port } = this.options;
     const { dataDir, environment, host } = this.context;
+    // A taken port is refused before the engines start; free ones are chosen after that, as a port may be lost in those seconds.
+    if (apis > 0) await firstApiPort(environment, { host, port });
+    const engines = await this.startEngines();
     const ports = await choosePorts(environment, { host, port, apis, workers });
     this.publicBaseUrl = setting(environment, 'PUBLIC_BASE_URL') ?? `http://localhost:${String(ports[0]?.port ?? 0)}`;
-    const engines = await this.startEngines();
     this.goOn();
     const modelServer = await startModelServer({ port: await keptPort(dataDir, 'model-server') });
     this.modelServer = modelServer;
