@@ -48,6 +48,7 @@ const Settings = z.object({
   MAIL_FROM: z.string().optional(),
   ADMIN_EMAILS: list.transform((entries) => entries.map((entry) => entry.toLowerCase())),
   GENERATION_WAIT_MAX_SECONDS: seconds(600, 0.05),
+  STREAMS_MAX: count(500),
   WEBHOOK_BACKOFF_BASE_SECONDS: seconds(20, 0.01),
   // An attempt has to end before the engine's 30 s for one try are over.
   WEBHOOK_TIMEOUT_SECONDS: z.coerce.number().min(0.05).max(25).default(10),

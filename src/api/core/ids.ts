@@ -3,6 +3,7 @@ import { randomText } from './random';
 
 /** Every identifier of the API is a prefix of this table and 16 characters of `[0-9A-Za-z]`. */
 const prefixes = {
+  price: 'price_',
   agent: 'agent_',
   agentVersion: 'agver_',
   aiProvider: 'aip_',

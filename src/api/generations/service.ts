@@ -3,6 +3,7 @@ import { principalOf } from '../core/access';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
 import { inTransaction, isDatabaseDown, isUniqueViolation, query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
 import { ApiError, catalog, invalidInput, notFound, unavailable } from '../core/errors';
 import type { ErrorCode } from '../core/errors';
 import { faultPoint } from '../core/faults';
@@ -143,6 +144,7 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
   try {
     return await inTransaction(async (tx) => {
       const traceId = await traceFor(input, now, tx);
+      if (traceId === null) return null;
       const row = await Generation.create(
         {
           id: newId('generation'),
@@ -172,7 +174,7 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
       return row;
     });
   } catch (error) {
-    if (isUniqueViolation(error, 'generations_idempotency_idx') || isForeignKeyViolation(error)) return null;
+    if (isUniqueViolation(error, 'generations_idempotency_idx')) return null;
     if (isDatabaseDown(error)) throw unavailable(COMMIT_UNKNOWN);
     throw error;
   }
@@ -182,26 +184,28 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
 const COMMIT_UNKNOWN =
   'Whether the run was accepted is unknown. Ask again with the same idempotency_key; without one a repeat may run twice.';
 
-const isForeignKeyViolation = (error: unknown): boolean =>
-  error instanceof Error && error.name === 'SequelizeForeignKeyConstraintError';
+const AGENT_HELD = 'held as (select id from agents where project_id = $1 and id = $2 for key share)';
 
-async function traceFor(input: GenerateInput, now: Date, tx: Parameters<typeof query>[2]): Promise<string> {
-  if (input.traceId !== null) {
-    const known = await queryOne(
-      'select id from traces where project_id = $1 and id = $2',
-      [input.project.id, input.traceId],
+/** The trace of a new run; holds the agent until the transaction ends. Null when the agent is gone. */
+async function traceFor(input: GenerateInput, now: Date, tx: Tx): Promise<string | null> {
+  const agent = [input.project.id, input.agentId];
+  if (input.traceId === null) {
+    const made = await queryOne<{ id: string }>(
+      `with ${AGENT_HELD} insert into traces (id, project_id, agent_id, created_at, updated_at)
+       select $3, $1, id, $4, $4 from held returning id`,
+      [...agent, newId('trace'), now],
       tx,
     );
-    if (known === null) throw invalidInput('VALIDATION_FAILED', 'trace_id', 'is not a trace of this project');
-    return input.traceId;
+    return made?.id ?? null;
   }
-  const id = newId('trace');
-  await query(
-    'insert into traces (id, project_id, agent_id, created_at, updated_at) values ($1, $2, $3, $4, $4)',
-    [id, input.project.id, input.agentId, now],
+  const found = await queryOne<{ agent: string | null; trace: string | null }>(
+    `with ${AGENT_HELD} select (select id from held) as agent,
+       (select id from traces where project_id = $1 and id = $3) as trace`,
+    [...agent, input.traceId],
     tx,
   );
-  return id;
+  if (found?.trace == null) throw invalidInput('VALIDATION_FAILED', 'trace_id', 'is not a trace of this project');
+  return found.agent === null ? null : found.trace;
 }
 
 /**

@@ -5,12 +5,14 @@ import * as accounts from './20261121T0900-create-accounts';
 import * as agents from './20261121T0910-create-agents';
 import * as generations from './20261121T0920-create-generations';
 import * as webhooks from './20261121T0930-create-webhooks';
+import * as runs from './20261121T1000-widen-runs';
 
 const migrations = [
   { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
   { name: '20261121T0910-create-agents', up: agents.up, down: agents.down },
   { name: '20261121T0920-create-generations', up: generations.up, down: generations.down },
   { name: '20261121T0930-create-webhooks', up: webhooks.up, down: webhooks.down },
+  { name: '20261121T1000-widen-runs', up: runs.up, down: runs.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */
