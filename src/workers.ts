@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkerOptions } from '@temporalio/worker';
 import { createActivities } from './activities';
+import { generationActivities } from './activities/generations.activities';
 import { CodesOnly } from './activities/interceptor';
 import type { Mailer } from './api/auth/mailer';
 import { config } from './api/core/config';
@@ -14,6 +15,8 @@ export interface RunningWorkers {
   /** Resolves when the workers have ended, rejects when one of them failed. */
   ended: Promise<void>;
 }
+
+const interceptors: WorkerOptions['interceptors'] = { activity: [() => ({ inbound: new CodesOnly() })] };
 
 /** The bundle that the build made; under jest the code runs from its sources, and the bundle lies in `dist` all the same. */
 function bundlePath(): string {
@@ -37,7 +40,7 @@ export async function startWorkers({ mailer }: { mailer: Mailer }): Promise<Runn
     activities,
     taskQueue: queues.platform,
     shutdownGraceTime: config().DRAIN_SECONDS * 1000,
-    interceptors: { activity: [() => ({ inbound: new CodesOnly() })] },
+    interceptors,
   };
   const workers = await Promise.all([
     Worker.create({
@@ -61,6 +64,31 @@ export async function startWorkers({ mailer }: { mailer: Mailer }): Promise<Runn
       maxHeartbeatThrottleInterval: 1_000,
     }),
   ]);
+  return runningOf(workers, connection);
+}
+
+/**
+ * Starts the worker by which an API process makes the model steps of the runs that it streams: activities only, on a queue of
+ * its own, so that what the model says is in this process's memory.
+ */
+export async function startStreamWorker(taskQueue: string): Promise<RunningWorkers> {
+  const { options, namespace } = engineConnection();
+  const connection = await NativeConnection.connect(options);
+  const { runModelStep } = generationActivities();
+  const worker = await Worker.create({
+    connection,
+    namespace,
+    activities: { runModelStep },
+    taskQueue,
+    shutdownGraceTime: config().DRAIN_SECONDS * 1000,
+    maxConcurrentActivityTaskExecutions: config().STREAMS_MAX,
+    maxHeartbeatThrottleInterval: 1_000,
+    interceptors,
+  });
+  return runningOf([worker], connection);
+}
+
+function runningOf(workers: Worker[], connection: NativeConnection): RunningWorkers {
   const ended = Promise.all(workers.map((worker) => worker.run())).then(() => undefined);
   ended.catch(() => undefined); // Whoever waits for `ended` sees it; nobody has to.
   return {

@@ -35,6 +35,9 @@ export async function withHeartbeats<T>(fn: (attempt: Attempt) => Promise<T>): P
 /** Whether this is not the engine's first try of the activity. */
 export const isRepeated = (): boolean => activityInfo().attempt > 1;
 
+/** Whether this is a process's own queue, where the engine makes one attempt and the workflow sees to the next. */
+export const isOneAttempt = (): boolean => activityInfo().taskQueue.startsWith('api-');
+
 /**
  * When a try leaves the call it made or joined. A try that was cancelled leaves at once. One that the engine no longer
  * knows was replaced, and leaves after a while, so that the retry can join; or its work has ended, as `isWanted` tells.

@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import type { LanguageModelV3GenerateResult } from '@ai-sdk/provider';
+import type { LanguageModelV3CallOptions, LanguageModelV3StreamResult } from '@ai-sdk/provider';
 import { clock } from '../api/core/clock';
 import { inTransaction } from '../api/core/db';
 import { UnderWay } from '../api/core/under-way';
@@ -14,21 +14,26 @@ import {
   failed,
   nextMove,
 } from '../api/generations/moves';
+import { AnswerParts, CutShort } from '../api/generations/parts';
+import type { ModelAnswer } from '../api/generations/parts';
 import { settle } from '../api/generations/settlement';
 import { failure } from '../api/generations/endings';
 import type { Ending } from '../api/generations/endings';
 import { countProviderFailure, isUnsettled, openStep, storeStep } from '../api/generations/steps';
 import type { RunView } from '../api/generations/steps';
+import { streams } from '../api/generations/streams';
+import type { LiveRun } from '../api/generations/streams';
 import { callsOf, modelTools, promptOf, stopReasonOf } from '../api/generations/turn';
 import type { ParsedCall } from '../api/generations/turn';
 import { languageModel } from '../api/providers/adapters';
 import type { ModelAccess } from '../api/providers/adapters';
 import { providerFailureOf } from '../api/providers/failures';
+import type { ProviderFailure } from '../api/providers/failures';
 import { providerAccess } from '../api/providers/service';
 import { validateArguments } from '../api/tools/resolve';
 import type { StepInput, StepOutcome } from '../workflows/generations.contract';
 import { retryIn, rowGone } from './failures';
-import { isRepeated, leaving } from './heartbeats';
+import { isOneAttempt, isRepeated, leaving } from './heartbeats';
 import type { Attempt } from './heartbeats';
 
 const settled: StepOutcome = { kind: 'settled' };
@@ -36,8 +41,8 @@ const settled: StepOutcome = { kind: 'settled' };
 /** Makes the model step that a run's rows ask for. One instance a process: a retry that lands here joins the call under way. */
 export function modelSteps() {
   const underWay = new UnderWay<StepOutcome>();
-  return async ({ generationId, step }: StepInput, attempt: Attempt): Promise<StepOutcome> => {
-    const view = await openStep(generationId, step, isRepeated());
+  return async ({ generationId, step, again }: StepInput, attempt: Attempt): Promise<StepOutcome> => {
+    const view = await openStep(generationId, step, isRepeated() || again === true);
     if (view === null) throw rowGone();
     const move = nextMove(view);
     switch (move.kind) {
@@ -74,55 +79,94 @@ async function callModel(view: RunView, step: number, abort: AbortSignal): Promi
     return end(view, failure(view, 'AI_PROVIDER_MISCONFIGURED', 'The AI provider of the agent cannot be used.'));
   }
   const startedAt = clock.now();
-  let result: LanguageModelV3GenerateResult;
+  const call: ModelCall = { view, step, access, abort, said: false };
+  let result: ModelAnswer;
   try {
-    result = await ask(view, step, access, abort);
+    result = await ask(call);
   } catch (error) {
     if (abort.aborted) throw new CancelledFailure('CANCELLED');
-    return failedCall(view, step, error, access.apiKey);
+    return failedCall(call, error);
   }
   return store(view, step, result, startedAt);
 }
 
-const ask = async (
-  view: RunView,
-  step: number,
-  access: ModelAccess,
-  abort: AbortSignal,
-): Promise<LanguageModelV3GenerateResult> => {
+/** One call of a provider. */
+interface ModelCall {
+  view: RunView;
+  step: number;
+  access: ModelAccess;
+  abort: AbortSignal;
+  /** Whether a part of the answer is out to a reader: from then on a failure is final. */
+  said: boolean;
+}
+
+async function ask(call: ModelCall): Promise<ModelAnswer> {
+  const { view, step, access, abort } = call;
   const { turn } = view;
   const tools = turn.tools.length === 0 ? {} : { tools: modelTools(turn), toolChoice: { type: 'auto' as const } };
-  return languageModel(access, turn.model).doGenerate({
+  const options: LanguageModelV3CallOptions = {
     prompt: promptOf(turn, view.input, view.steps, view.calls),
     ...tools,
     ...(turn.temperature === null ? {} : { temperature: turn.temperature }),
     headers: { 'Idempotency-Key': `${view.generationId}:${String(step)}` },
     abortSignal: abort,
-  });
+  };
+  const live = streams.live(view.generationId);
+  const model = languageModel(access, turn.model);
+  return live === undefined ? model.doGenerate(options) : askAloud(call, live, () => model.doStream(options));
+}
+
+/** Hands the answer on as it comes; the provider is called once the reader's answer is open. */
+async function askAloud(
+  call: ModelCall,
+  live: LiveRun,
+  begin: () => PromiseLike<LanguageModelV3StreamResult>,
+): Promise<ModelAnswer> {
+  await live.opened;
+  live.begin(call.step);
+  const { stream } = await begin();
+  const parts = new AnswerParts();
+  for await (const part of stream) {
+    const text = parts.add(part);
+    if (text === '') continue;
+    call.said = true;
+    await live.say(call.step, text);
+  }
+  return parts.answer();
+}
+
+/** A stream without its end is a connection that was lost. */
+const CUT_SHORT: ProviderFailure = {
+  retryable: true,
+  statusCode: null,
+  message: 'Provider ended its answer early.',
+  retryAfterMs: null,
 };
 
-/** @throws a retryable failure while the provider's failures of this step are fewer than allowed */
-async function failedCall(view: RunView, step: number, error: unknown, apiKey: string | null): Promise<StepOutcome> {
-  const { retryable, statusCode, message, retryAfterMs } = providerFailureOf(error, clock.ms());
-  if (retryable && (await countProviderFailure(view, step)) < PROVIDER_FAILURES_MAX) {
+/**
+ * Tries again while the provider's failures of this step are fewer than allowed and nothing of the answer is out.
+ * @throws a retryable failure on the common queue; on a process's own the workflow is told to ask again
+ */
+async function failedCall({ view, step, access, said }: ModelCall, error: unknown): Promise<StepOutcome> {
+  const { retryable, statusCode, message, retryAfterMs } =
+    error instanceof CutShort ? CUT_SHORT : providerFailureOf(error, clock.ms());
+  const failures = retryable && !said ? await countProviderFailure(view, step) : PROVIDER_FAILURES_MAX;
+  if (failures < PROVIDER_FAILURES_MAX) {
+    if (isOneAttempt()) return { kind: 'again', waitMs: retryAfterMs ?? 1_000 * 2 ** (failures - 1) };
     throw retryAfterMs === null
       ? ApplicationFailure.create({ type: 'AI_PROVIDER_ERROR', message: 'AI_PROVIDER_ERROR' })
       : retryIn(retryAfterMs, 'AI_PROVIDER_ERROR');
   }
   // A vendor may repeat the key it was given in its refusal.
-  const said = apiKey === null || apiKey === '' ? message : message.replaceAll(apiKey, '[secret]');
+  const { apiKey } = access;
+  const told = apiKey === null || apiKey === '' ? message : message.replaceAll(apiKey, '[secret]');
   return end(
     view,
-    failure(view, 'AI_PROVIDER_ERROR', said, statusCode === null ? {} : { provider_status_code: statusCode }),
+    failure(view, 'AI_PROVIDER_ERROR', told, statusCode === null ? {} : { provider_status_code: statusCode }),
   );
 }
 
-async function store(
-  view: RunView,
-  step: number,
-  result: LanguageModelV3GenerateResult,
-  startedAt: Date,
-): Promise<StepOutcome> {
+async function store(view: RunView, step: number, result: ModelAnswer, startedAt: Date): Promise<StepOutcome> {
   const { turn } = view;
   const calls = await checked(view, callsOf(turn, result.content));
   const finishReason = result.finishReason.unified;

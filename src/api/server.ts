@@ -1,3 +1,4 @@
+import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { announceReady, onStop, readMailbox } from '../local/child';
@@ -11,11 +12,14 @@ import { closePrograms } from './core/tenant-programs';
 import { closeEngine } from './core/temporal';
 import { setMailboxReader } from './dev/mailbox';
 import { migrate } from './migrations';
+import { streams } from './generations/streams';
 import { firstAttempts } from './webhooks/first-attempts';
+import { StreamWorker } from '../stream-worker';
 
 /** Ends in order: no new connections, running requests finish, then what the process holds is handed over. */
-async function stop(server: Server): Promise<void> {
+async function stop(server: Server, worker: StreamWorker): Promise<void> {
   log.info({ msg: 'api stopping' });
+  const drained = worker.stop();
   const closed = new Promise((resolve) => server.close(resolve));
   server.closeIdleConnections();
   const cut = setTimeout(() => {
@@ -23,6 +27,7 @@ async function stop(server: Server): Promise<void> {
   }, config().DRAIN_SECONDS * 1000);
   await closed;
   clearTimeout(cut);
+  await drained;
   await Promise.all([firstAttempts.drain(), drainAuth()]);
   await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
   await closeDatabase();
@@ -34,19 +39,25 @@ async function main(): Promise<void> {
   setLogLevel(LOG_LEVEL);
   await migrate(db, 'up');
   if (localMode) setMailboxReader(readMailbox);
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', ({ level }) => log.warn({ msg: 'engine worker', level })),
+  });
+  const worker = new StreamWorker();
   const server = createServer(createApp());
   server.requestTimeout = 0; // A waited run may take as long as GENERATION_WAIT_MAX_SECONDS.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(PORT, HOST, resolve);
   });
+  streams.useWorker(worker).catch(() => undefined); // Without an engine everything that needs none is served; a stream tries again.
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : PORT;
   let stopping = false;
   onStop(async () => {
     if (stopping) return;
     stopping = true;
-    await stop(server);
+    await stop(server, worker);
     process.exit(0);
   });
   log.info({ msg: 'api ready', port });

@@ -7,6 +7,8 @@ export interface GenerationInput {
   generationId: string;
   /** How long a model or tool call may go without a heartbeat before it counts as lost. */
   heartbeatMs: number;
+  /** Queue of the API process that holds the run's stream: model steps are asked there until the first pause. */
+  streamQueue?: string;
 }
 
 /** Names a stored submission row; the outputs themselves stay in it. */
@@ -23,6 +25,8 @@ export interface RestInput {
 export interface StepInput {
   generationId: string;
   step: number;
+  /** The step was asked for before, on a queue that the engine does not go back to: counts as a further try. */
+  again?: boolean;
 }
 
 /** A call that the service makes itself. */
@@ -35,7 +39,10 @@ export interface ServerCall {
 
 /** Where the run stands after a step, as its rows say. */
 export type StepOutcome =
-  { kind: 'settled' } | { kind: 'calls'; step: number; serverCalls: ServerCall[]; clientCalls: number; pause: number };
+  | { kind: 'settled' }
+  | { kind: 'calls'; step: number; serverCalls: ServerCall[]; clientCalls: number; pause: number }
+  /** The provider failed, which was counted: the process that streams asks to be asked again after that wait. */
+  | { kind: 'again'; waitMs: number };
 
 export interface CallInput extends StepInput {
   call: number;

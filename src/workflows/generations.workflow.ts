@@ -10,12 +10,20 @@ import {
   isCancellation,
   proxyActivities,
   setHandler,
+  sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 import { AWAIT_REST, ROW_CHANGED, SUBMIT_TOOL_OUTPUTS } from './generations.contract';
-import type { GenerationInput, RestInput, ServerCall, Submission } from './generations.contract';
-import { database, model, tool } from './options';
+import type {
+  GenerationInput,
+  RestInput,
+  ServerCall,
+  StepInput,
+  StepOutcome,
+  Submission,
+} from './generations.contract';
+import { database, model, streamedModel, tool } from './options';
 
 const { acceptToolOutputs, recordLostCall, recordPause, settleGeneration } = proxyActivities<Activities>(database);
 
@@ -96,10 +104,10 @@ function refuseUnlessAwaited({ open, pause }: Progress, given: Submission): void
 }
 
 async function loop(input: GenerationInput, progress: Progress): Promise<void> {
-  const { generationId, heartbeatMs } = input;
-  const { runModelStep } = proxyActivities<Activities>(model(heartbeatMs));
+  const { generationId } = input;
+  const ask = modelSteps(input);
   for (let step = 1; ;) {
-    const at = await runModelStep({ generationId, step });
+    const at = await ask(step, progress.rested === 0);
     if (at.kind === 'settled') return;
     if (at.clientCalls === 0) progress.known = true;
     await callAll(input, at.step, at.serverCalls);
@@ -107,6 +115,35 @@ async function loop(input: GenerationInput, progress: Progress): Promise<void> {
     step = at.step + 1;
     if (workflowInfo().continueAsNewSuggested) await moveOn(input, progress);
   }
+}
+
+type AskStep = (step: number, streaming: boolean) => Promise<Exclude<StepOutcome, { kind: 'again' }>>;
+
+/**
+ * Asks for model steps: at the process that holds the run's stream while there is one, else on the common queue. A step
+ * that the stream's process did not take, or was lost with it, goes to the common queue, and so do the steps after it.
+ */
+function modelSteps({ generationId, heartbeatMs, streamQueue }: GenerationInput): AskStep {
+  const common = proxyActivities<Activities>(model(heartbeatMs));
+  const streamed = streamQueue === undefined ? undefined : proxyActivities<Activities>(streamedModel(streamQueue));
+  let lost = streamed === undefined;
+  return async (step, streaming) => {
+    let given: StepInput = { generationId, step };
+    for (;;) {
+      const at =
+        lost || !streaming ? await common.runModelStep(given) : await streamed?.runModelStep(given).catch(orLost);
+      if (at === undefined) lost = true;
+      else if (at.kind !== 'again') return at;
+      else await sleep(at.waitMs);
+      given = { generationId, step, again: true };
+    }
+  };
+}
+
+/** A step that failed for another reason than its end goes to the common queue, whose tries have no number. */
+function orLost(error: unknown): undefined {
+  if (isCancellation(error) || isRowGone(error) || !(error instanceof ActivityFailure)) throw error;
+  return undefined;
 }
 
 /** Makes the calls of one step, all at once; one that was lost with its worker is recorded as such, never repeated. */

@@ -21,6 +21,18 @@ export const model = (heartbeatMs: number): ActivityOptions => ({
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1m' },
 });
 
+/**
+ * One model step at the API process that holds the run's stream. The engine's retries never change the queue, so it makes
+ * one attempt; the workflow decides where the next one goes.
+ */
+export const streamedModel = (taskQueue: string): ActivityOptions => ({
+  taskQueue,
+  scheduleToStartTimeout: '5s',
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: '5s',
+  retry: { maximumAttempts: 1 },
+});
+
 /** One tool call, sent at most once; reads are tried three times on connection failure. */
 export const tool = (heartbeatMs: number, timeoutMs: number, read: boolean): ActivityOptions => ({
   taskQueue: 'calls',

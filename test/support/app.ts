@@ -15,6 +15,8 @@ import { closePrograms } from '../../src/api/core/tenant-programs';
 import { closeEngine } from '../../src/api/core/temporal';
 import type { Mail } from '../../src/api/auth/mailer';
 import { firstAttempts } from '../../src/api/webhooks/first-attempts';
+import { streams } from '../../src/api/generations/streams';
+import { StreamWorker } from '../../src/stream-worker';
 import { startWorkers } from '../../src/workers';
 import type { RunningWorkers } from '../../src/workers';
 import { apiClient } from './client';
@@ -102,6 +104,7 @@ async function addApiKey(owner: Person, given: { projectId?: string } = {}): Pro
 /** Starts the application before the tests of a file and ends it after them; with `worker`, all workers in this process too. */
 export function useService({ worker = false }: { worker?: boolean } = {}): Service {
   let workers: RunningWorkers | undefined;
+  const steps = new StreamWorker();
   const service: Service = {
     server: createServer(),
     baseUrl: '',
@@ -112,6 +115,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     member: addMember,
     apiKey: addApiKey,
     startWorkers: async () => {
+      await streams.useWorker(steps);
       workers = await startWorkers({
         mailer: {
           send: (mail) => {
@@ -122,7 +126,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
       });
     },
     stopWorkers: async () => {
-      await workers?.stop();
+      await Promise.all([workers?.stop(), steps.stop()]);
       workers = undefined;
     },
   };

@@ -6,6 +6,7 @@ import { config } from './config';
 import { isDatabaseDown } from './db';
 import { ApiError, errorBody, notFound, unavailable } from './errors';
 import type { InputProblem } from './errors';
+import { serveEvents } from './event-stream';
 import { errorFacts, log } from './log';
 import { newRequestId } from './request-id';
 import type { Admission, Answer, Route } from './route';
@@ -52,7 +53,7 @@ function announce(req: Request, res: Response, next: NextFunction): void {
   const requestId = newRequestId(req.headers['x-request-id']);
   res.locals.requestId = requestId;
   res.setHeader('X-Request-Id', requestId);
-  res.on('finish', () => {
+  res.on('close', () => {
     const route = res.locals.route as Route | undefined;
     if (route?.quiet === true) return;
     log.info({
@@ -62,6 +63,7 @@ function announce(req: Request, res: Response, next: NextFunction): void {
       route: route?.path ?? null,
       status: res.statusCode,
       ms: clock.ms() - startedMs,
+      ...(res.writableFinished ? {} : { cut: true }),
       ...(res.locals.ids as Record<string, string> | undefined),
     });
   });
@@ -91,7 +93,7 @@ function serve(route: Route, gate: Gate) {
       requestId: res.locals.requestId as string,
       header: (name) => req.get(name),
     });
-    send(route, res, answer);
+    await send(route, res, answer);
   };
 }
 
@@ -153,10 +155,15 @@ export function problemsOf(error: z.ZodError, prefix: string): InputProblem[] {
 
 const sentence = (message: string): string => message.charAt(0).toLowerCase() + message.slice(1).replace(/\.$/, '');
 
-function send(route: Route, res: Response, answer: Answer): void {
+async function send(route: Route, res: Response, answer: Answer): Promise<void> {
+  for (const [name, value] of Object.entries(answer.headers ?? {})) res.setHeader(name, value);
+  if (answer.stream !== undefined) {
+    res.status(answer.status);
+    await serveEvents(res, answer.stream);
+    return;
+  }
   const schema = route.answers[answer.status];
   if (config().localMode) checkAnswer(route, answer, schema);
-  for (const [name, value] of Object.entries(answer.headers ?? {})) res.setHeader(name, value);
   if (answer.body === undefined) res.status(answer.status).end();
   else res.status(answer.status).json(answer.body);
 }

@@ -118,6 +118,7 @@ function responsesOf(route: Route, components: Json): Json {
             content: { 'application/json': { schema: schemaOf(schema, 'output', components) } },
           };
   }
+  if (route.streams !== undefined) addStream(responses, route.streams);
   const codes = new Set([...sharedFailures(route), ...(route.fails ?? [])]);
   for (const code of codes) {
     const status = String(catalog[code]);
@@ -128,6 +129,12 @@ function responsesOf(route: Route, components: Json): Json {
     entry.description += entry.description === '' ? `\`${code}\`` : `, \`${code}\``;
   }
   return responses;
+}
+
+/** The success of a route that may be read as it comes. */
+function addStream(responses: Json, description: string): void {
+  const success = (responses['200'] ??= { description: 'Success' }) as { content?: Json };
+  success.content = { ...success.content, 'text/event-stream': { schema: { type: 'string', description } } };
 }
 
 /** The OpenAPI 3.1 document of the given routes. */

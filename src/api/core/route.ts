@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { Caller, Needs, Role } from './access';
 import type { ErrorCode } from './errors';
+import type { EventSource } from './event-stream';
 
 /** The project in which a request acts, as the gate found it together with the caller's membership. */
 export interface ProjectAccess {
@@ -23,6 +24,8 @@ export interface Answer {
   /** Absent for an answer without a body. */
   body?: unknown;
   headers?: Record<string, string>;
+  /** Answered frame by frame instead of a body; the route declares it under `streams`. */
+  stream?: EventSource;
 }
 
 type CallerOf<N extends Needs> = N extends { kind: 'none' } ? null : Caller;
@@ -60,6 +63,8 @@ interface RouteDefinition<N extends Needs, P, Q, B> {
   bodyBytesMax?: number;
   /** Schema of the body of each success status; null = no body. */
   answers: Record<number, z.ZodType | null>;
+  /** The 200 answer may be a stream of events instead of its body: what the frames are. */
+  streams?: string;
   /** Codes beside those every route shares. */
   fails?: ErrorCode[];
   /** Exempt from logs of one line a request. */

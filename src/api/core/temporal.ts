@@ -142,14 +142,14 @@ export type UpdateOutcome = 'answered' | 'no-run' | 'timeout';
 
 /**
  * Starts a run and waits for an update of it in one call; the update answers when the run rests.
- * `no-run` = the run has ended already; `timeout` = the wait was cut, and the run goes on.
+ * `no-run` = the run has ended already; `timeout` = the wait was cut, by its time or its signal, and the run goes on.
  * @throws ApiError of the code with which the workflow refused, or what kept the engine from answering
  */
 export async function updateWithStart(
   run: RunInput,
   update: string,
   args: unknown[],
-  timeoutMs: number,
+  wait: { timeoutMs: number; cut?: AbortSignal | undefined },
 ): Promise<UpdateOutcome> {
   const client = engine();
   const startWorkflowOperation = new WithStartWorkflowOperation(run.type, {
@@ -157,7 +157,7 @@ export async function updateWithStart(
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
   startWorkflowOperation.workflowHandle().catch(() => undefined); // The same error also rejects the update.
-  return outcomeOf(timeoutMs, (signal) =>
+  return outcomeOf(wait, (signal) =>
     client.withAbortSignal(signal, () =>
       client.workflow.executeUpdateWithStart(update, { args, startWorkflowOperation }),
     ),
@@ -175,15 +175,19 @@ export async function updateRun(
 ): Promise<UpdateOutcome> {
   const client = engine();
   const { name, ...options } = update;
-  return outcomeOf(timeoutMs, (signal) =>
+  return outcomeOf({ timeoutMs }, (signal) =>
     client.withAbortSignal(signal, () =>
       client.workflow.getHandle(id).executeUpdate<unknown, [unknown, ...unknown[]]>(name, options),
     ),
   );
 }
 
-async function outcomeOf(timeoutMs: number, call: (signal: AbortSignal) => Promise<unknown>): Promise<UpdateOutcome> {
-  const cut = AbortSignal.timeout(timeoutMs);
+async function outcomeOf(
+  wait: { timeoutMs: number; cut?: AbortSignal | undefined },
+  call: (signal: AbortSignal) => Promise<unknown>,
+): Promise<UpdateOutcome> {
+  const timeout = AbortSignal.timeout(wait.timeoutMs);
+  const cut = wait.cut === undefined ? timeout : AbortSignal.any([timeout, wait.cut]);
   try {
     await call(cut);
     return 'answered';

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { projectRole } from '../core/access';
 import { idOf } from '../core/ids';
 import { presentOffsetPage } from '../core/pages';
+import { invalidInput } from '../core/errors';
 import { route } from '../core/route';
 import type { Answer } from '../core/route';
 import { idempotencyKeyOf } from './idempotency';
@@ -21,10 +22,16 @@ import {
 } from './schemas';
 import { generate, getGeneration, getTranscript, listGenerations } from './service';
 import type { Generated } from './service';
+import { pickUp, streamOf } from './stream';
 
 const AGENT = '/v1/projects/:project_id/agents/:agent_id';
 const GENERATION = '/v1/projects/:project_id/generations/:generation_id';
 const generationParams = z.object({ generation_id: idOf('generation') });
+/** What the frames of a stream are, for the reference. */
+const STREAM =
+  'With `stream: true`: one `data: {"choices":[{"delta":{"content":"…"}}]}` per delta; at a pause the result with ' +
+  '`required_action`; after a failure `data: {"error":"…"}` as the last frame; else `data: [DONE]`, the only sign of a whole stream';
+
 const runFailures = [
   'AI_PROVIDER_ERROR',
   'AI_PROVIDER_MISCONFIGURED',
@@ -32,8 +39,18 @@ const runFailures = [
   'service_unavailable',
 ] as const;
 
-/** What a start or a submission came to: 200 with the result, or 202 where nothing was waited for. */
+/** How a run is asked for. @throws VALIDATION_FAILED: a stream waits already */
+function modeOf(stream: boolean, wait: boolean): 'background' | 'wait' | 'stream' {
+  if (stream && wait) throw invalidInput('VALIDATION_FAILED', 'stream', 'excludes wait=true');
+  if (stream) return 'stream';
+  return wait ? 'wait' : 'background';
+}
+
+/** What a start or a submission came to: 200 with the result or a stream, or 202 where nothing was waited for. */
 function answerOf(generated: Generated): Answer {
+  if (generated.kind === 'streaming') {
+    return { status: 200, headers: { 'X-Svc-Generation-Id': generated.row.id }, stream: streamOf(generated) };
+  }
   if (generated.kind === 'accepted') return { status: 202, body: presentAccepted(generated) };
   return { status: generated.kind === 'rested' ? 200 : 202, body: presentResult(generated.rows) };
 }
@@ -51,6 +68,7 @@ export const generationRoutes = [
     query: GenerateQuery,
     body: GenerateBody,
     answers: { 200: GenerationResult, 202: z.union([GenerationAccepted, GenerationResult]) },
+    streams: STREAM,
     fails: [
       'SYSTEM_MESSAGE_NOT_ALLOWED',
       'IDEMPOTENCY_KEY_REUSED',
@@ -69,7 +87,7 @@ export const generationRoutes = [
         actionId: body.action_id ?? null,
         metadata: body.metadata ?? null,
         traceId: body.trace_id ?? null,
-        wait: query.wait,
+        mode: modeOf(body.stream ?? false, query.wait),
       });
       return answerOf(generated);
     },
@@ -150,6 +168,24 @@ export const generationRoutes = [
     handle: async ({ project, params }) => ({
       status: 200,
       body: presentTranscript(await getTranscript(project.id, params.generation_id)),
+    }),
+  }),
+  route({
+    method: 'get',
+    path: `${GENERATION}/stream`,
+    id: 'streamGeneration',
+    summary: 'Pick the stream of a run up, while it runs and after',
+    needs: projectRole('member'),
+    action: 'generations:StreamGeneration',
+    inputCode: 'VALIDATION_FAILED',
+    params: generationParams,
+    answers: {},
+    streams: `${STREAM}. Each frame is preceded by an \`id:\` line; the header \`Last-Event-ID\` goes on after it`,
+    fails: ['VALIDATION_FAILED', 'GENERATION_CONTENT_UNAVAILABLE', 'service_unavailable'],
+    handle: async ({ project, params, header }) => ({
+      status: 200,
+      headers: { 'X-Svc-Generation-Id': params.generation_id },
+      stream: await pickUp(project.id, params.generation_id, header('Last-Event-ID')),
     }),
   }),
   route({

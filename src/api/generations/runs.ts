@@ -16,8 +16,12 @@ export interface RunFacts {
 }
 
 /** The run of a generation: workflow id = the generation's id. */
-export function generationRun(row: RunFacts, trigger: 'api' | 'sweep'): RunInput {
-  const input: GenerationInput = { generationId: row.id, heartbeatMs: config().CALL_HEARTBEAT_SECONDS * 1000 };
+export function generationRun(row: RunFacts, trigger: 'api' | 'sweep', streamQueue?: string): RunInput {
+  const input: GenerationInput = {
+    generationId: row.id,
+    heartbeatMs: config().CALL_HEARTBEAT_SECONDS * 1000,
+    ...(streamQueue === undefined ? {} : { streamQueue }),
+  };
   return {
     type: GENERATION,
     id: row.id,
@@ -29,13 +33,15 @@ export function generationRun(row: RunFacts, trigger: 'api' | 'sweep'): RunInput
 
 /**
  * Starts the run of a committed row. A start that fails or is unknown is not an error: the row is accepted, and the sweep
- * starts it.
+ * starts it; then false. With a queue the run asks there for its model steps.
  */
-export async function startGenerationRun(row: RunFacts): Promise<void> {
+export async function startGenerationRun(row: RunFacts, streamQueue?: string): Promise<boolean> {
   try {
-    await startRun(generationRun(row, 'api'));
+    await startRun(generationRun(row, 'api', streamQueue));
+    return true;
   } catch (error) {
     log.warn({ msg: 'start left to the sweep', generation_id: row.id, ...errorFacts(error) });
+    return false;
   }
 }
 
@@ -44,10 +50,11 @@ export async function awaitGenerationRest(
   row: RunFacts,
   afterPause: number,
   timeoutMs: number,
+  cut?: AbortSignal,
 ): Promise<UpdateOutcome | 'unknown'> {
   const rest: RestInput = { afterPause };
   try {
-    return await updateWithStart(generationRun(row, 'api'), AWAIT_REST, [rest], timeoutMs);
+    return await updateWithStart(generationRun(row, 'api'), AWAIT_REST, [rest], { timeoutMs, cut });
   } catch (error) {
     log.warn({ msg: 'start left to the sweep', generation_id: row.id, ...errorFacts(error) });
     return 'unknown';

@@ -26,10 +26,7 @@ const Message = z
 export const GenerateBody = z
   .strictObject({
     messages: z.array(Message).min(1).max(1000).meta({ description: 'The dialogue so far, oldest first' }),
-    stream: z
-      .literal(false, 'streaming is not part of this build')
-      .optional()
-      .meta({ description: 'Always false in this build' }),
+    stream: z.boolean().optional().meta({ description: 'Answer as the model speaks; implies waiting' }),
     idempotency_key: IdempotencyKey.optional(),
     action_id: z.string().min(1).max(255).optional().meta({ description: "The caller's usage label" }),
     metadata: z

@@ -19,6 +19,7 @@ import { Generation } from './models';
 import type { GenerationStatus } from './models';
 import { generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
+import { streams } from './streams';
 import type { InputMessage, Turn } from './turn';
 import type { GenerationRows } from './present';
 
@@ -32,13 +33,17 @@ export interface GenerateInput {
   actionId: string | null;
   metadata: Record<string, unknown> | null;
   traceId: string | null;
-  wait: boolean;
+  mode: 'background' | 'wait' | 'stream';
 }
 
-/** `accepted`: runs in the background; `rested`: settled or paused; `repeated`: an idempotency key named an earlier run. */
+/**
+ * `accepted`: runs in the background; `rested`: settled or paused; `streaming`: waits for its answer to open; `repeated`: an
+ * idempotency key named an earlier run.
+ */
 export type Generated =
   | { kind: 'accepted'; id: string; traceId: string }
   | { kind: 'rested'; rows: GenerationRows }
+  | { kind: 'streaming'; row: Generation; release: () => void }
   | { kind: 'repeated'; rows: GenerationRows };
 
 /**
@@ -46,7 +51,7 @@ export type Generated =
  * with an idempotency key.
  * Spec: Agents, generation rules 1, 2 and 4.
  * @throws not_found, TOOL_NOT_FOUND, VALIDATION_FAILED, SYSTEM_MESSAGE_NOT_ALLOWED, IDEMPOTENCY_KEY_REUSED, PROJECT_PAUSED,
- *   PROJECT_ARCHIVED; with `wait` also the code with which the run failed
+ *   PROJECT_ARCHIVED; with `wait` also the code with which the run failed, with `stream` service_unavailable
  */
 export async function generate(input: GenerateInput): Promise<Generated> {
   const messages = dialogueOf(input.messages);
@@ -57,18 +62,43 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   if (earlier !== null) return { kind: 'repeated', rows: earlier };
   assertRunnable(input.project);
   const turn = await resolveTurn(input.project.id, agent.config);
-  const row = await accept({ input, messages, hash, turn, agentVersion: agent.version });
-  if (row === null) {
-    const claimed = await repeatOf(input, hash);
-    if (claimed === null) throw notFound(); // The agent was deleted between the look and the commit.
-    return { kind: 'repeated', rows: claimed };
-  }
+  const accepting = { input, messages, hash, turn, agentVersion: agent.version };
+  if (input.mode === 'stream') return stream(accepting);
+  const row = await accept(accepting);
+  if (row === null) return claimed(input, hash);
   await faultPoint('generation-committed');
-  if (!input.wait) {
-    await startGenerationRun(row);
+  if (input.mode === 'wait') return restOf(row, 0);
+  await startGenerationRun(row);
+  return { kind: 'accepted', id: row.id, traceId: row.traceId };
+}
+
+/** The key was claimed between the look and the commit, or the agent was deleted. */
+async function claimed(input: GenerateInput, hash: Buffer | null): Promise<Generated> {
+  const rows = await repeatOf(input, hash);
+  if (rows === null) throw notFound();
+  return { kind: 'repeated', rows };
+}
+
+/** Accepts a run whose model steps are made in this process; its place among the streams is taken before any row is written. */
+async function stream(accepting: Accepting): Promise<Generated> {
+  const release = streams.reserve();
+  try {
+    const queue = await streams.queue();
+    const row = await accept(accepting);
+    if (row === null) {
+      release();
+      return await claimed(accepting.input, accepting.hash);
+    }
+    await faultPoint('generation-committed');
+    streams.begin(row.id); // Before the start: its first step may be here before the answer is open, and waits for it.
+    if (await startGenerationRun(row, queue)) return { kind: 'streaming', row, release };
+    streams.close(row.id);
+    release();
     return { kind: 'accepted', id: row.id, traceId: row.traceId };
+  } catch (error) {
+    release();
+    throw error;
   }
-  return restOf(row, 0);
 }
 
 function dialogueOf(messages: GenerateInput['messages']): InputMessage[] {
@@ -158,6 +188,7 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
           metadata: input.metadata,
           idempotencyKey: input.idempotencyKey,
           requestHash: hash,
+          streamed: input.mode === 'stream',
           startedByPrincipalType: principal.type,
           startedByPrincipalId: principal.id,
           requestId: input.requestId,

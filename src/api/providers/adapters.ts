@@ -28,6 +28,7 @@ export function languageModel(access: ModelAccess, modelId: string): LanguageMod
   }
   return createOpenAICompatible({
     name: access.provider,
+    includeUsage: true,
     baseURL: access.baseUrl ?? '',
     ...(access.apiKey === null ? {} : { apiKey: access.apiKey }),
     fetch,
