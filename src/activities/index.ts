@@ -1,5 +1,7 @@
 import type { Mailer } from '../api/auth/mailer';
+import { agentDeletionSweep } from '../api/agents/deletion';
 import { generationSweep } from '../api/generations/runs';
+import { agentActivities } from './agents.activities';
 import { generationActivities } from './generations.activities';
 import { mailActivities } from './mail.activities';
 import { reencryptionActivities } from './reencryption.activities';
@@ -12,11 +14,12 @@ export interface ActivityDependencies {
 
 /** Every activity of the service, in one flat space of names. */
 export const createActivities = ({ mailer }: ActivityDependencies) => ({
+  ...agentActivities(),
   ...generationActivities(),
   ...mailActivities({ mailer }),
   ...webhookActivities(),
   ...reencryptionActivities(),
-  ...sweepActivities({ kinds: [generationSweep] }),
+  ...sweepActivities({ kinds: [generationSweep, agentDeletionSweep] }),
 });
 
 export type Activities = ReturnType<typeof createActivities>;

@@ -1,3 +1,4 @@
+export { agentDeletion } from './agents.workflow';
 export { generation } from './generations.workflow';
 export { mail } from './mail.workflow';
 export { reencryption } from './reencryption.workflow';

@@ -1,5 +1,4 @@
-import { projectRole } from '../core/access';
-import { invalidInput } from '../core/errors';
+import { principalOf, projectRole } from '../core/access';
 import type { ErrorCode } from '../core/errors';
 import { presentOffsetPage } from '../core/pages';
 import { route } from '../core/route';
@@ -7,6 +6,7 @@ import type { Answer, Route } from '../core/route';
 import type { Agent } from './models';
 import { statedVersion } from './precondition';
 import { presentAgent, presentAgentVersion } from './present';
+import { restoreVersion } from './restore';
 import {
   AgentCreate,
   AgentDeleteQuery,
@@ -18,6 +18,7 @@ import {
   AgentVersionOut,
   AgentVersionPage,
   AgentVersionParams,
+  VersionRestore,
 } from './schemas';
 import { createAgent, deleteAgent, getAgent, listAgents, updateAgent } from './service';
 import { getVersion, listVersions } from './versions';
@@ -33,6 +34,8 @@ const unknownReferences = [
   'DOCUMENT_NOT_FOUND',
   'MEMORY_STORE_NOT_FOUND',
 ] satisfies ErrorCode[];
+
+const refusedConfigs = ['INVALID_OUTPUT_SCHEMA', 'FORCED_TOOL_CHOICE_CANNOT_STOP'] satisfies ErrorCode[];
 
 const answered = (status: number, agent: Agent): Answer => ({
   status,
@@ -53,7 +56,7 @@ const updateRoute = (method: 'put' | 'patch', id: string): Route =>
     params: AgentParams,
     body: AgentUpdate,
     answers: { 200: AgentOut },
-    fails: ['VERSION_CONFLICT', ...unknownReferences],
+    fails: ['VERSION_CONFLICT', ...unknownReferences, ...refusedConfigs],
     handle: async ({ project, caller, params, body, header }) => {
       const { version_label: label, expected_version: expected, ...given } = body;
       const target = {
@@ -76,7 +79,7 @@ export const agentRoutes: Route[] = [
     inputCode: 'VALIDATION_FAILED',
     body: AgentCreate,
     answers: { 201: AgentOut },
-    fails: unknownReferences,
+    fails: [...unknownReferences, ...refusedConfigs],
     handle: async ({ project, caller, body }) => {
       const { version_label: label, ...config } = body;
       return answered(201, await createAgent(project.id, config, { userId: caller.userId, label: label ?? null }));
@@ -115,17 +118,17 @@ export const agentRoutes: Route[] = [
     method: 'delete',
     path: ITEM,
     id: 'deleteAgent',
-    summary: 'Delete an agent that never ran',
+    summary: 'Delete an agent; one that ran only by force',
     needs: projectRole('member'),
     action: 'agents:DeleteAgent',
     inputCode: 'VALIDATION_FAILED',
     params: AgentParams,
     query: AgentDeleteQuery,
     answers: { 204: null },
-    fails: ['VALIDATION_FAILED', 'AGENT_HAS_DEPENDENTS'],
-    handle: async ({ project, params, query }) => {
-      if (query.force) throw invalidInput('VALIDATION_FAILED', 'query.force', 'true is not served by this build');
-      await deleteAgent(project.id, params.agent_id);
+    fails: ['AGENT_HAS_DEPENDENTS'],
+    handle: async ({ project, caller, requestId, params, query }) => {
+      const by = { requestId, principalId: principalOf(caller).id };
+      await deleteAgent({ projectId: project.id, agentId: params.agent_id, force: query.force }, by);
       return { status: 204 };
     },
   }),
@@ -160,5 +163,27 @@ export const agentRoutes: Route[] = [
       status: 200,
       body: presentAgentVersion(await getVersion(project.id, params.agent_id, params.version)),
     }),
+  }),
+  route({
+    method: 'post',
+    path: `${ITEM}/versions/:version/restore`,
+    id: 'restoreAgentVersion',
+    summary: 'Make the configuration of a version the live one again',
+    needs: projectRole('member'),
+    action: 'agents:RestoreAgentVersion',
+    inputCode: 'VALIDATION_FAILED',
+    params: AgentVersionParams,
+    body: VersionRestore,
+    answers: { 200: AgentOut },
+    fails: ['VERSION_CONFLICT', 'AI_PROVIDER_NOT_FOUND', ...unknownReferences, 'FORCED_TOOL_CHOICE_CANNOT_STOP'],
+    handle: async ({ project, caller, params, body, header }) => {
+      const target = {
+        projectId: project.id,
+        agentId: params.agent_id,
+        statedVersion: statedVersion(header('If-Match'), body.expected_version),
+      };
+      const by = { userId: caller.userId, label: body.label };
+      return answered(200, await restoreVersion(target, params.version, by));
+    },
   }),
 ];

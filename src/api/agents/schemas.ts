@@ -2,10 +2,11 @@ import { z } from 'zod';
 import { idOf } from '../core/ids';
 import { OffsetQuery, booleanText, offsetPage } from '../core/pages';
 import { KnowledgeConfig } from './knowledge';
+import { isJsonObject } from './output-schema';
+import type { JsonObject } from './output-schema';
+import { BINDINGS_MAX, STEPS_MAX, steeringFields } from './steering';
 
 const INSTRUCTIONS_CHARACTERS_MAX = 100_000;
-const BINDINGS_MAX = 128;
-const STEPS_MAX = 100;
 const STEPS_DEFAULT = 20;
 /** Versions and counts are 32-bit integers in the database. */
 const INTEGER_MAX = 2_147_483_647;
@@ -15,14 +16,6 @@ const UNSERVED = `is ${NOT_SERVED}`;
 
 const onlyNull = (description: string) =>
   z.null({ error: UNSERVED }).meta({ description: `${description}; ${NOT_SERVED}` });
-
-/** A list that may be absent or empty, which means nothing here, and holds nothing in this build. */
-const onlyEmpty = (description: string) =>
-  z
-    .array(z.unknown())
-    .max(0, UNSERVED)
-    .nullable()
-    .meta({ description: `${description}; ${NOT_SERVED}, but for null and an empty list` });
 
 const text = (charactersMax: number) => z.string().max(charactersMax);
 
@@ -54,14 +47,8 @@ const fields = {
       description: 'Tools the agent has; two of them may not have one name',
       example: [{ tool_id: 'tool_V1StGXR8Z5jdHi6B' }],
     }),
-  active_tool_ids: onlyEmpty('The bound tools the model sees'),
   max_steps: z.int().min(1).max(STEPS_MAX).meta({ description: 'Model calls of one generation, 1 to 100' }),
-  tool_choice: z
-    .literal('auto', { error: `${UNSERVED}, but for auto` })
-    .nullable()
-    .meta({ description: 'The model decides' }),
-  stop_conditions: onlyEmpty('What stops a turn'),
-  step_rules: onlyEmpty('Rules of single steps'),
+  ...steeringFields,
   temperature: z
     .number()
     .min(0)
@@ -71,7 +58,11 @@ const fields = {
   max_context_messages: z.int().min(1).max(INTEGER_MAX).nullable().meta({
     description: 'Newest messages that are sent to the model; null = all',
   }),
-  output_schema: onlyNull('JSON Schema of the output'),
+  output_schema: z.unknown().meta({
+    type: ['object', 'null'],
+    description: 'JSON Schema of the output of a turn, at most 64 KiB and without references outside itself',
+    example: { type: 'object', required: ['answer'], properties: { answer: { type: 'string' } } },
+  }),
   knowledge_config: KnowledgeConfig.nullable().meta({ description: 'Search before every generation' }),
   guardrail_ids: z
     .array(z.string())
@@ -80,9 +71,9 @@ const fields = {
   boundary_policy: onlyNull('Limits of platform actions'),
   single_session_per_actor: z.boolean().meta({ description: 'One open session for each actor' }),
   trace_content_mode: z
-    .literal('full', { error: `${UNSERVED}, but for full` })
+    .enum(['full', 'none'])
     .nullable()
-    .meta({ description: 'Whether traces keep content; null = as the project does' }),
+    .meta({ description: 'Whether runs and traces keep content; null = as the project does' }),
   on_approval_expiry: z.enum(['terminate', 'react']).nullable().meta({
     description: 'What happens to a chain when a held call expires; null = terminate',
   }),
@@ -94,6 +85,10 @@ const fields = {
 
 const versionLabel = text(255).min(1).nullable().optional().meta({
   description: 'Label of the version that this write archives',
+});
+
+const expectedVersion = z.int().min(1).max(INTEGER_MAX).optional().meta({
+  description: 'Refuse the write unless this is the live version; the same as the header If-Match',
 });
 
 export const AgentCreate = z
@@ -128,9 +123,7 @@ export const AgentUpdate = z
   .strictObject({
     ...z.strictObject(fields).partial().shape,
     version_label: versionLabel,
-    expected_version: z.int().min(1).max(INTEGER_MAX).optional().meta({
-      description: 'Refuse the write unless this is the live version; the same as the header If-Match',
-    }),
+    expected_version: expectedVersion,
   })
   .meta({ id: 'AgentUpdate' });
 
@@ -142,8 +135,19 @@ export const AgentConfigOut = z
       .array(z.strictObject({ tool_id: z.string().meta({ description: 'Tool' }) }))
       .nullable()
       .meta({ description: 'Tools the agent has' }),
+    output_schema: z
+      .custom<JsonObject>(isJsonObject)
+      .nullable()
+      .meta({ type: ['object', 'null'], description: 'JSON Schema of the output of a turn, as it was sent' }),
   })
   .meta({ id: 'AgentConfig' });
+
+export const VersionRestore = z
+  .strictObject({
+    label: versionLabel.meta({ description: 'Label of the version that is made; `restored from v<n>` when absent' }),
+    expected_version: expectedVersion,
+  })
+  .meta({ id: 'AgentVersionRestore' });
 
 export const AgentOut = z
   .strictObject({
@@ -189,9 +193,15 @@ export const AgentListQuery = OffsetQuery;
 
 export const AgentDeleteQuery = z.strictObject({
   force: booleanText(false).meta({
-    description: `Delete with everything that hangs on it; ${NOT_SERVED}, but for false`,
+    description: 'Delete although it ran: its runs are cancelled, and its generations and traces go with it',
   }),
 });
 
 /** A configuration, as it is archived: the fields of the API under their names there. */
 export type AgentConfig = z.output<typeof AgentConfigOut>;
+
+/** Every field as it is when nobody gives it: what an archive of an older build did not set. */
+export const CONFIG_DEFAULTS: AgentConfig = AgentConfigOut.parse(AgentCreate.parse({}));
+
+/** A configuration as a body gives it: whether its schema is one is not known yet. */
+export type Unchecked<Config> = Omit<Config, 'output_schema'> & { output_schema?: unknown };

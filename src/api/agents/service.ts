@@ -1,29 +1,29 @@
-import { isDeepStrictEqual } from 'node:util';
 import { clock } from '../core/clock';
 import { inTransaction, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, notFound } from '../core/errors';
+import { faultPoint } from '../core/faults';
 import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
+import { recordDeletion, startAgentDeletion } from './deletion';
 import { Agent } from './models';
-import { assertVersion } from './precondition';
+import { checkedOutputSchema } from './output-schema';
 import { assertReferences } from './references';
-import type { AgentConfig } from './schemas';
+import type { AgentConfig, Unchecked } from './schemas';
 import { archive } from './versions';
-
-/** Who writes, and how the version that the write archives is called. */
-export interface Authorship {
-  userId: string;
-  label: string | null;
-}
+import { lockedForWrite, toolIdsOf, writeConfig } from './writes';
+import type { Authorship, WriteTarget } from './writes';
 
 /**
  * Stores an agent and archives its version 1. Not repeatable: each call makes one.
- * @throws not_found (ai_provider_id), VALIDATION_FAILED and the codes of unknown references
+ * @throws not_found (ai_provider_id), VALIDATION_FAILED, INVALID_OUTPUT_SCHEMA, FORCED_TOOL_CHOICE_CANNOT_STOP and the
+ *   codes of unknown references
  */
-export async function createAgent(projectId: string, config: AgentConfig, by: Authorship): Promise<Agent> {
+export async function createAgent(projectId: string, input: Unchecked<AgentConfig>, by: Authorship): Promise<Agent> {
+  const config: AgentConfig = { ...input, output_schema: await checkedOutputSchema(input.output_schema) };
   return inTransaction(async (tx) => {
-    const aiProviderId = await assertReferences(projectId, { given: config, result: config }, tx);
+    const write = { given: config, result: config, unknownProvider: 'not_found' } as const;
+    const aiProviderId = await assertReferences(projectId, write, tx);
     const now = clock.now();
     const agent = await Agent.create(
       {
@@ -47,53 +47,41 @@ export async function createAgent(projectId: string, config: AgentConfig, by: Au
 /**
  * Changes the given fields. Writes to one agent queue on its row, and each that changes something takes the next version;
  * one that changes nothing takes none, but a stale stated version is refused all the same. Repeatable.
- * @throws not_found (also ai_provider_id), VERSION_CONFLICT, VALIDATION_FAILED and the codes of unknown references
+ * @throws not_found (also ai_provider_id), VERSION_CONFLICT, VALIDATION_FAILED, INVALID_OUTPUT_SCHEMA,
+ *   FORCED_TOOL_CHOICE_CANNOT_STOP and the codes of unknown references
  */
 export async function updateAgent(
-  { projectId, agentId, statedVersion }: { projectId: string; agentId: string; statedVersion: number | null },
-  given: Partial<AgentConfig>,
+  target: WriteTarget,
+  { output_schema: schema, ...rest }: Unchecked<Partial<AgentConfig>>,
   by: Authorship,
 ): Promise<Agent> {
+  // Before the transaction: compiling takes its time, and no connection waits for it.
+  const given: Partial<AgentConfig> =
+    schema === undefined ? rest : { ...rest, output_schema: await checkedOutputSchema(schema) };
   return inTransaction(async (tx) => {
-    // The weaker lock: a generation being accepted holds the row by its foreign key, and need not wait.
-    const agent = await Agent.findOne({
-      where: { projectId, id: agentId },
-      transaction: tx,
-      lock: tx.LOCK.NO_KEY_UPDATE,
-    });
-    if (agent === null) throw notFound();
-    assertVersion(agent.version, statedVersion);
+    const agent = await lockedForWrite(target, tx);
     const result = { ...agent.config, ...given };
-    const aiProviderId = await assertReferences(projectId, { given, result }, tx);
-    // By value: the order of keys says nothing.
-    if (isDeepStrictEqual(result, agent.config)) return agent;
-    const now = clock.now();
-    const version = agent.lastVersion + 1;
-    agent.set({
-      config: result,
-      aiProviderId,
-      toolIds: toolIdsOf(result),
-      version,
-      lastVersion: version,
-      updatedAt: now,
-    });
-    await agent.save({ transaction: tx });
-    await archive(agent, { label: by.label, createdBy: by.userId, at: now }, tx);
-    return agent;
+    const aiProviderId = await assertReferences(target.projectId, { given, result, unknownProvider: 'not_found' }, tx);
+    return writeConfig(agent, { config: result, aiProviderId }, by, tx);
   });
 }
 
 /**
- * Deletes an agent that never ran, with its versions. The row is locked first: a generation being accepted holds it by
- * its foreign key, so it is either counted here or finds no agent.
- * @throws not_found, AGENT_HAS_DEPENDENTS
+ * Deletes an agent with its versions; one that ran only by force. The row is locked first: a generation that is being
+ * accepted holds it, so it is either counted here or finds no agent. With force the agent is gone when this returns, and
+ * a run cancels and removes what hangs from it. Repeating answers not_found.
+ * Spec: Agents, delete. @throws not_found, AGENT_HAS_DEPENDENTS
  */
-export async function deleteAgent(projectId: string, agentId: string): Promise<void> {
-  await inTransaction(async (tx) => {
+export async function deleteAgent(
+  { projectId, agentId, force }: { projectId: string; agentId: string; force: boolean },
+  by: { requestId: string; principalId: string },
+): Promise<void> {
+  const leftBehind = await inTransaction(async (tx) => {
     const agent = await Agent.findOne({ where: { projectId, id: agentId }, transaction: tx, lock: tx.LOCK.UPDATE });
     if (agent === null) throw notFound();
     const { generations, traces } = await dependentsOf(projectId, agentId, tx);
-    if (generations + traces > 0) {
+    const ran = generations + traces > 0;
+    if (ran && !force) {
       throw new ApiError('AGENT_HAS_DEPENDENTS', 'The agent has generations or traces.', {
         meta: {
           generation_count: generations,
@@ -103,8 +91,12 @@ export async function deleteAgent(projectId: string, agentId: string): Promise<v
         },
       });
     }
+    if (ran) await recordDeletion({ projectId, agentId }, tx);
     await agent.destroy({ transaction: tx });
+    return ran;
   });
+  await faultPoint('agent-deleted');
+  if (leftBehind) await startAgentDeletion({ projectId, agentId }, by);
 }
 
 /** One agent of the project. @throws not_found */
@@ -138,8 +130,6 @@ export async function servedAgent(
     tx,
   );
 }
-
-const toolIdsOf = ({ tool_bindings: bindings }: AgentConfig): string[] => (bindings ?? []).map(({ tool_id: id }) => id);
 
 /** Generations import this area, so it counts their rows by statement and not through their service. */
 async function dependentsOf(

@@ -45,8 +45,10 @@ export async function listVersions(
 }
 
 /** One version of an agent. @throws not_found */
-export async function getVersion(projectId: string, agentId: string, version: number): Promise<AgentVersion> {
-  const row = version > VERSION_MAX ? null : await AgentVersion.findOne({ where: { projectId, agentId, version } });
+export async function getVersion(projectId: string, agentId: string, version: number, tx?: Tx): Promise<AgentVersion> {
+  const where = { projectId, agentId, version };
+  const options = tx === undefined ? { where } : { where, transaction: tx };
+  const row = version > VERSION_MAX ? null : await AgentVersion.findOne(options);
   if (row === null) throw notFound();
   return row;
 }

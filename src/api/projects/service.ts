@@ -33,6 +33,9 @@ export interface NewProject {
   trace_content_retention_days?: number | null | undefined;
 }
 
+/** What the content of a project's runs is: kept, the one mode that a project can have in this build. */
+export const projectContentMode = (): 'full' | 'none' => 'full';
+
 export interface CreateProjectInput {
   userId: string;
   body: NewProject;

@@ -100,19 +100,25 @@ export async function getTool(projectId: string, toolId: string): Promise<Tool> 
 export const listTools = (projectId: string, page: { limit: number; offset: number }) =>
   listByOffset(Tool, { where: { projectId }, ...page });
 
+/** A tool as an agent that binds it knows it; the type says whether the name is a prefix. */
+export interface BoundTool {
+  name: string;
+  type: string;
+}
+
 /**
  * The project's tools among the given ids, with the names the model would see. Inside a transaction they are held until
  * it ends, so that none is deleted while the agent that binds it is written.
  */
-export async function boundTools(projectId: string, toolIds: string[], tx: Tx): Promise<Map<string, { name: string }>> {
+export async function boundTools(projectId: string, toolIds: string[], tx: Tx): Promise<Map<string, BoundTool>> {
   const asked = toolIds.filter((id) => isId('tool', id));
   if (asked.length === 0) return new Map();
-  const rows = await query<{ id: string; name: string }>(
-    'select id, name from tools where project_id = $1 and id = any($2) order by id for key share',
+  const rows = await query<BoundTool & { id: string }>(
+    'select id, name, type from tools where project_id = $1 and id = any($2) order by id for key share',
     [projectId, asked],
     tx,
   );
-  return new Map(rows.map(({ id, name }) => [id, { name }]));
+  return new Map(rows.map(({ id, name, type }) => [id, { name, type }]));
 }
 
 /** The rows of the project's tools among the given ids. */
