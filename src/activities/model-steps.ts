@@ -23,7 +23,9 @@ import { countProviderFailure, isUnsettled, openStep, storeStep } from '../api/g
 import type { RunView } from '../api/generations/steps';
 import { streams } from '../api/generations/streams';
 import type { LiveRun } from '../api/generations/streams';
-import { callsOf, modelTools, promptOf, stopReasonOf } from '../api/generations/turn';
+import { choiceAt, offeredTools } from '../api/generations/steering';
+import { finalTextProblem } from '../api/generations/final-text';
+import { callsOf, modelTools, promptOf, stopReasonOf, textOf } from '../api/generations/turn';
 import type { ParsedCall } from '../api/generations/turn';
 import { languageModel } from '../api/providers/adapters';
 import type { ModelAccess } from '../api/providers/adapters';
@@ -78,8 +80,17 @@ async function callModel(view: RunView, step: number, abort: AbortSignal): Promi
   if (!access.ok) {
     return end(view, failure(view, 'AI_PROVIDER_MISCONFIGURED', 'The AI provider of the agent cannot be used.'));
   }
+  const choice = choiceAt(view.turn, step);
+  if ('missing' in choice) {
+    return end(
+      view,
+      failure(view, 'TOOL_UNAVAILABLE', `The tool ${choice.missing}, which this step must call, is unavailable.`, {
+        tool_name: choice.missing,
+      }),
+    );
+  }
   const startedAt = clock.now();
-  const call: ModelCall = { view, step, access, abort, said: false };
+  const call: ModelCall = { view, step, access, abort, toolChoice: choice.toolChoice, said: false };
   let result: ModelAnswer;
   try {
     result = await ask(call);
@@ -96,6 +107,7 @@ interface ModelCall {
   step: number;
   access: ModelAccess;
   abort: AbortSignal;
+  toolChoice: LanguageModelV3CallOptions['toolChoice'];
   /** Whether a part of the answer is out to a reader: from then on a failure is final. */
   said: boolean;
 }
@@ -103,10 +115,10 @@ interface ModelCall {
 async function ask(call: ModelCall): Promise<ModelAnswer> {
   const { view, step, access, abort } = call;
   const { turn } = view;
-  const tools = turn.tools.length === 0 ? {} : { tools: modelTools(turn), toolChoice: { type: 'auto' as const } };
+  const offered = offeredTools(turn, step);
   const options: LanguageModelV3CallOptions = {
-    prompt: promptOf(turn, view.input, view.steps, view.calls),
-    ...tools,
+    prompt: promptOf(view),
+    ...(offered.length === 0 ? {} : { tools: modelTools(offered), toolChoice: call.toolChoice }),
     ...(turn.temperature === null ? {} : { temperature: turn.temperature }),
     headers: { 'Idempotency-Key': `${view.generationId}:${String(step)}` },
     abortSignal: abort,
@@ -168,9 +180,9 @@ async function failedCall({ view, step, access, said }: ModelCall, error: unknow
 
 async function store(view: RunView, step: number, result: ModelAnswer, startedAt: Date): Promise<StepOutcome> {
   const { turn } = view;
-  const calls = await checked(view, callsOf(turn, result.content));
+  const calls = await checked(view, callsOf(offeredTools(turn, step), result.content));
   const finishReason = result.finishReason.unified;
-  const ending = endingOf(view, calls, finishReason, JSON.stringify(result.content).length);
+  const ending = await endingOf(view, calls, result);
   const stored = await storeStep(view, {
     step,
     parts: result.content,
@@ -214,10 +226,19 @@ const checked = (view: RunView, calls: ParsedCall[]): Promise<ParsedCall[]> =>
     }),
   );
 
-function endingOf(view: RunView, calls: ParsedCall[], finishReason: string, bytes: number): Ending | null {
+/** How a run ends with this answer, or null when its calls have to be made. */
+async function endingOf(
+  view: RunView,
+  calls: ParsedCall[],
+  { content, finishReason }: ModelAnswer,
+): Promise<Ending | null> {
   if (calls.length > CALLS_PER_STEP_MAX) {
     return failed(view, `The model made more than ${String(CALLS_PER_STEP_MAX)} tool calls in one step.`);
   }
-  if (view.contentBytes + bytes > CONTENT_BYTES_MAX) return failed(view, 'The generation has too much content.');
-  return calls.length === 0 ? { status: 'completed', stopReason: stopReasonOf(finishReason) } : null;
+  if (view.contentBytes + Buffer.byteLength(JSON.stringify(content)) > CONTENT_BYTES_MAX)
+    return failed(view, 'The generation has too much content.');
+  if (calls.length > 0) return null;
+  const { turn, streamed } = view;
+  const problem = await finalTextProblem({ ids: view, turn, streamed, text: textOf(content) });
+  return problem ?? { status: 'completed', stopReason: stopReasonOf(finishReason.unified) };
 }

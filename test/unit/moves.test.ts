@@ -18,6 +18,8 @@ const view = (given: Partial<RunView> = {}): RunView => ({
   projectId: 'proj_1',
   traceId: 'trace_1',
   status: 'in_progress',
+  streamed: false,
+  maxCallDepth: 10,
   pause: 0,
   contentBytes: 0,
   turn: {
@@ -130,4 +132,32 @@ test('a refused call asks nobody', () => {
     error: { name: 'x', message: 'y' },
   };
   expect(callsOutcome(view(), 1, [refused], 1)).toMatchObject({ serverCalls: [], clientCalls: 0 });
+});
+
+test('a run that may not even run ends with the depth guard, before any model call', () => {
+  expect(nextMove(view({ maxCallDepth: 0 }))).toEqual({
+    kind: 'end',
+    ending: { status: 'completed', stopReason: 'depth_guard' },
+  });
+});
+
+test('a call of a tool that stops the turn ends it once the calls of its step are answered', () => {
+  const steering = { toolChoice: null, stopTools: ['read'], stepRules: [], activeToolIds: [] };
+  const { turn } = view();
+  const step = { step: 1, parts: [], finishReason: 'tool-calls' };
+  const call: StoredCall = {
+    step: 1,
+    call: 0,
+    callId: 'c',
+    toolName: 'read',
+    kind: 'http',
+    args: {},
+    result: 1,
+    error: null,
+    answered: true,
+  };
+  const at = (given: Partial<RunView>) => nextMove(view({ turn: { ...turn, steering }, steps: [step], ...given }));
+  expect(at({ calls: [{ ...call, answered: false }] }).kind).toBe('calls');
+  expect(at({ calls: [call] })).toEqual({ kind: 'end', ending: { status: 'completed', stopReason: 'tool-calls' } });
+  expect(at({ calls: [{ ...call, toolName: 'write' }] })).toEqual({ kind: 'step', step: 2 });
 });

@@ -57,7 +57,7 @@ const stored = (given: Partial<StoredCall>): StoredCall => ({
 
 describe('calls of an answer', () => {
   test('arguments are parsed; none at all are an empty object', () => {
-    const calls = callsOf(turn(), [called('look', '{"a":1}', 'x'), called('ask', '', 'y')]);
+    const calls = callsOf(turn().tools, [called('look', '{"a":1}', 'x'), called('ask', '', 'y')]);
     expect(calls).toMatchObject([
       { call: 0, callId: 'x', toolId: 'tool_1', kind: 'http', args: { a: 1 }, error: null },
       { call: 1, callId: 'y', toolId: 'tool_2', kind: 'client', args: {}, error: null },
@@ -70,11 +70,11 @@ describe('calls of an answer', () => {
     ['null', 'InvalidArguments'],
     ['"text"', 'InvalidArguments'],
   ])('%s is refused', (input, name) => {
-    expect(callsOf(turn(), [called('look', input)])[0]).toMatchObject({ kind: 'none', error: { name } });
+    expect(callsOf(turn().tools, [called('look', input)])[0]).toMatchObject({ kind: 'none', error: { name } });
   });
 
   test('a tool that is not there is refused', () => {
-    expect(callsOf(turn(), [called('nope', '{}')])[0]).toMatchObject({
+    expect(callsOf(turn().tools, [called('nope', '{}')])[0]).toMatchObject({
       kind: 'none',
       toolId: null,
       error: { name: 'ToolNotFound' },
@@ -85,7 +85,7 @@ describe('calls of an answer', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom('', 'a', 'b'), { maxLength: 8 }), (ids) => {
         const calls = callsOf(
-          turn(),
+          turn().tools,
           ids.map((id) => called('look', '{}', id)),
         );
         expect(new Set(calls.map(({ callId }) => callId)).size).toBe(ids.length);
@@ -94,6 +94,8 @@ describe('calls of an answer', () => {
     );
   });
 });
+
+const nothingSaid = { input: [], steps: [], calls: [], streamed: false };
 
 describe('what is sent to the model', () => {
   test('instructions first, then the last messages, then the steps of the turn', () => {
@@ -105,7 +107,13 @@ describe('what is sent to the model', () => {
     const steps: StoredStep[] = [
       { step: 1, parts: [{ type: 'text', text: 'let me look' }], finishReason: 'tool-calls' },
     ];
-    const prompt = promptOf(turn({ maxContextMessages: 2 }), input, steps, [stored({ result: { x: 1 } })]);
+    const prompt = promptOf({
+      turn: turn({ maxContextMessages: 2 }),
+      input,
+      steps,
+      calls: [stored({ result: { x: 1 } })],
+      streamed: false,
+    });
     expect(prompt).toEqual([
       { role: 'system', content: 'Be brief.' },
       { role: 'assistant', content: [{ type: 'text', text: 'two' }] },
@@ -126,9 +134,18 @@ describe('what is sent to the model', () => {
     ]);
   });
 
+  test('a schema of the output is told to the model, except where the answer is streamed', () => {
+    const shaped = turn({ instructions: null, outputSchema: { type: 'object' } });
+    expect(promptOf({ turn: shaped, ...nothingSaid })[0]).toMatchObject({
+      role: 'system',
+      content: expect.stringContaining('{"type":"object"}'),
+    });
+    expect(promptOf({ turn: shaped, ...nothingSaid, streamed: true })).toEqual([]);
+  });
+
   test('without instructions there is no system message; unavailable tools are told in one', () => {
-    expect(promptOf(turn({ instructions: null }), [], [], [])).toEqual([]);
-    expect(promptOf(turn({ instructions: null, unavailable: ['look'] }), [], [], [])[0]).toEqual({
+    expect(promptOf({ turn: turn({ instructions: null }), ...nothingSaid })).toEqual([]);
+    expect(promptOf({ turn: turn({ instructions: null, unavailable: ['look'] }), ...nothingSaid })[0]).toEqual({
       role: 'system',
       content: 'These tools are unavailable for now: look.',
     });

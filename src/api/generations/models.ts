@@ -36,6 +36,14 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   declare actionId: string | null;
   declare metadata: Record<string, unknown> | null;
   declare streamed: CreationOptional<boolean>;
+  /** How many runs deep this one may call others. */
+  declare maxCallDepth: CreationOptional<number>;
+  /** Whether a caller waits for the answer. */
+  declare awaited: CreationOptional<boolean>;
+  /** `none`: content goes with the settlement. */
+  declare contentMode: CreationOptional<'full' | 'none'>;
+  /** The generation that called this one. */
+  declare initiatorGenerationId: CreationOptional<string | null>;
   declare idempotencyKey: string | null;
   /** What the key was claimed for: the same request answers this record, another one is refused. */
   declare requestHash: Buffer | null;
@@ -92,6 +100,10 @@ Generation.init(
     actionId: DataTypes.TEXT,
     metadata: DataTypes.JSON,
     streamed: { type: DataTypes.BOOLEAN, defaultValue: false },
+    maxCallDepth: { type: DataTypes.INTEGER, defaultValue: 10 },
+    awaited: { type: DataTypes.BOOLEAN, defaultValue: false },
+    contentMode: { type: DataTypes.TEXT, defaultValue: 'full' },
+    initiatorGenerationId: DataTypes.TEXT,
     idempotencyKey: DataTypes.TEXT,
     requestHash: DataTypes.BLOB,
     startedByPrincipalType: DataTypes.TEXT,

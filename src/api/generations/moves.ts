@@ -2,6 +2,7 @@ import type { ServerCall, StepOutcome } from '../../workflows/generations.contra
 import type { ToolSnapshot } from '../tools/resolve';
 import { failure } from './endings';
 import type { Ending } from './endings';
+import { stopsAfter } from './steering';
 import type { RunView } from './steps';
 import type { ParsedCall } from './turn';
 
@@ -37,6 +38,9 @@ export function nextMove(view: RunView): Move {
       ending: failed(view, 'The model call was lost too often.', { lost_tries: view.retries - view.providerFailures }),
     };
   }
+  if (view.maxCallDepth === 0) return { kind: 'end', ending: { status: 'completed', stopReason: 'depth_guard' } };
+  const called = view.calls.filter(({ step }) => step === last);
+  if (stopsAfter(view.turn, called)) return { kind: 'end', ending: { status: 'completed', stopReason: 'tool-calls' } };
   if (last >= view.turn.maxSteps) return { kind: 'end', ending: { status: 'completed', stopReason: 'max_steps' } };
   return { kind: 'step', step: last + 1 };
 }

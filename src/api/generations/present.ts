@@ -4,6 +4,9 @@ import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut
 import { responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
 
+/** The answer of a run that would be nested too deep. */
+export const DEPTH_GUARD_TEXT = 'Maximum call depth reached';
+
 /** A pending call of the caller's. */
 export interface PendingCall {
   callId: string;
@@ -43,7 +46,7 @@ export const presentGeneration = (row: Generation, pending: PendingCall[]): z.ou
     cost_usd: row.costUsd === null ? null : Number(row.costUsd),
   },
   step_count: row.stepCount,
-  initiator_generation_id: null,
+  initiator_generation_id: row.initiatorGenerationId,
   chain_id: null,
   session_id: null,
   actor_id: null,
@@ -89,6 +92,8 @@ export interface StepRow extends StoredStep {
 export interface GenerationRows {
   row: Generation;
   input: InputMessage[] | null;
+  /** Whether the agent's output has a schema. */
+  structured: boolean;
   steps: StepRow[];
   calls: StoredCall[];
 }
@@ -97,8 +102,8 @@ const pendingOf = (calls: StoredCall[]): PendingCall[] =>
   calls.filter((call) => call.kind === 'client' && !call.answered);
 
 /** The result of a waited run, a submission or an idempotent repeat. */
-export function presentResult({ row, steps, calls }: GenerationRows): z.output<typeof GenerationResult> {
-  const last = steps.at(-1);
+export function presentResult(rows: GenerationRows): z.output<typeof GenerationResult> {
+  const { row, calls } = rows;
   const action = presentRequiredAction(row.status, pendingOf(calls));
   return {
     id: row.id,
@@ -106,18 +111,23 @@ export function presentResult({ row, steps, calls }: GenerationRows): z.output<t
     trace_id: row.traceId,
     status: row.status,
     ai_provider_id: row.aiProviderId,
-    ...(row.status !== 'completed'
-      ? {}
-      : {
-          output: {
-            model: row.model,
-            content: last === undefined ? '' : textOf(last.parts),
-            finish_reason: last?.finishReason ?? null,
-            response_messages: responseMessages(steps, calls),
-          },
-        }),
+    ...(row.status === 'completed' ? { output: presentOutput(rows) } : {}),
     ...(action === null ? {} : { required_action: action }),
     ...(row.status === 'failed' ? { error: row.error } : {}),
+  };
+}
+
+/** What a run gave; its text is empty when it ended on a tool call. */
+function presentOutput({ row, steps, calls, structured }: GenerationRows) {
+  const last = steps.at(-1);
+  const ended = calls.some(({ step }) => step === last?.step) ? '' : textOf(last?.parts ?? []);
+  const content = row.stopReason === 'depth_guard' ? DEPTH_GUARD_TEXT : ended;
+  return {
+    model: row.model,
+    content,
+    finish_reason: last?.finishReason ?? null,
+    response_messages: responseMessages(steps, calls),
+    ...(structured && !row.streamed && ended !== '' ? { object: JSON.parse(ended) as unknown } : {}),
   };
 }
 
@@ -141,7 +151,12 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
     input,
     retrieval: [],
     steps: shown.map((step, index) => presentStep(step, index, calls)),
-    output: settled ? { content: lastText ?? null, finish_reason: steps.at(-1)?.finishReason ?? null } : null,
+    output: settled
+      ? {
+          content: row.stopReason === 'depth_guard' ? DEPTH_GUARD_TEXT : (lastText ?? null),
+          finish_reason: steps.at(-1)?.finishReason ?? null,
+        }
+      : null,
     error: row.error,
     content_redacted_at: time(row.contentRedactedAt),
     content_redacted_by_principal_type: row.contentRedactedByPrincipalType,

@@ -35,6 +35,9 @@ const STREAM =
 const runFailures = [
   'AI_PROVIDER_ERROR',
   'AI_PROVIDER_MISCONFIGURED',
+  'OUTPUT_SCHEMA_VALIDATION_FAILED',
+  'TEXT_ENCODED_TOOL_CALL',
+  'TOOL_UNAVAILABLE',
   'GENERATION_FAILED',
   'service_unavailable',
 ] as const;
@@ -87,6 +90,7 @@ export const generationRoutes = [
         actionId: body.action_id ?? null,
         metadata: body.metadata ?? null,
         traceId: body.trace_id ?? null,
+        maxCallDepth: body.max_call_depth ?? null,
         mode: modeOf(body.stream ?? false, query.wait),
       });
       return answerOf(generated);

@@ -60,15 +60,17 @@ export async function generationRows(
   generationId: string,
   agentId?: string,
 ): Promise<GenerationRows | null> {
-  const found = await queryOne<TurnJson & Record<string, unknown> & { input: InputMessage[] | null }>(
-    `select g.*, c.input, ${STEPS_AND_CALLS}
+  const found = await queryOne<
+    TurnJson & Record<string, unknown> & { input: InputMessage[] | null; structured: boolean }
+  >(
+    `select g.*, c.input, coalesce((c.turn -> 'outputSchema')::text, 'null') <> 'null' as structured, ${STEPS_AND_CALLS}
      from generations g left join generation_contents c on c.generation_id = g.id
      where g.project_id = $1 and g.id = $2 and ($3::text is null or g.agent_id = $3)`,
     [projectId, generationId, agentId ?? null],
   );
   if (found === null) return null;
-  const { steps, calls, input, ...columns } = found;
-  return { row: fromColumns(columns), input, ...readTurn({ steps, calls }) };
+  const { steps, calls, input, structured, ...columns } = found;
+  return { row: fromColumns(columns), input, structured, ...readTurn({ steps, calls }) };
 }
 
 /** A model instance out of the columns of a raw statement. */

@@ -34,6 +34,12 @@ export const GenerateBody = z
       .optional()
       .meta({ description: 'Owned by the caller, returned verbatim' }),
     trace_id: z.string().optional().meta({ description: 'An existing trace of this project to group the run under' }),
+    max_call_depth: z
+      .int()
+      .min(0)
+      .max(10)
+      .optional()
+      .meta({ description: 'How many runs deep this one may call others; 0 answers the depth guard, 10 when absent' }),
   })
   .meta({ id: 'Generate' });
 
@@ -79,6 +85,7 @@ const Output = z
         }),
       )
       .meta({ description: 'What the turn added to the dialogue' }),
+    object: z.unknown().optional().meta({ description: 'The content as JSON; only with output_schema' }),
   })
   .meta({ id: 'GenerationOutput' });
 

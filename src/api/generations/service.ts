@@ -20,6 +20,7 @@ import type { GenerationStatus } from './models';
 import { generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
 import { streams } from './streams';
+import type { Steering } from './steering';
 import type { InputMessage, Turn } from './turn';
 import type { GenerationRows } from './present';
 
@@ -33,6 +34,7 @@ export interface GenerateInput {
   actionId: string | null;
   metadata: Record<string, unknown> | null;
   traceId: string | null;
+  maxCallDepth: number | null;
   mode: 'background' | 'wait' | 'stream';
 }
 
@@ -112,8 +114,16 @@ function dialogueOf(messages: GenerateInput['messages']): InputMessage[] {
   });
 }
 
-const hashOf = ({ agentId, messages, actionId, metadata, traceId }: GenerateInput): Buffer =>
-  requestHashOf({ agentId, messages, actionId, metadata, traceId });
+/** Fields that came later count where they are given, so that what was hashed before them stays the same. */
+const hashOf = ({ agentId, messages, actionId, metadata, traceId, maxCallDepth }: GenerateInput): Buffer =>
+  requestHashOf({
+    agentId,
+    messages,
+    actionId,
+    metadata,
+    traceId,
+    ...(maxCallDepth === null ? {} : { maxCallDepth }),
+  });
 
 /**
  * The run that holds the request's idempotency key, or null.
@@ -137,11 +147,10 @@ async function repeatOf(
   return generationRows(project.id, claim.id);
 }
 
+type ServedConfig = NonNullable<Awaited<ReturnType<typeof servedAgent>>>['config'];
+
 /** Model source and tool surface, resolved once a turn and stored with it. */
-async function resolveTurn(
-  projectId: string,
-  served: NonNullable<Awaited<ReturnType<typeof servedAgent>>>['config'],
-): Promise<Turn> {
+async function resolveTurn(projectId: string, served: ServedConfig): Promise<Turn> {
   const toolIds = (served.tool_bindings ?? []).map(({ tool_id }) => tool_id);
   const [provider, surface] = await Promise.all([
     findProvider(projectId, served.ai_provider_id),
@@ -156,8 +165,19 @@ async function resolveTurn(
     maxContextMessages: served.max_context_messages,
     tools: surface.tools,
     unavailable: surface.unavailable.map(({ tool_id, name }) => name ?? tool_id),
+    steering: steeringOf(served),
+    outputSchema: served.output_schema,
   };
 }
+
+const steeringOf = (served: ServedConfig): Steering => ({
+  toolChoice: served.tool_choice,
+  stopTools: (served.stop_conditions ?? []).flatMap((condition) =>
+    condition.type === 'has_tool_call' ? [condition.tool_name] : [],
+  ),
+  stepRules: served.step_rules ?? [],
+  activeToolIds: served.active_tool_ids ?? [],
+});
 
 interface Accepting {
   input: GenerateInput;
@@ -189,6 +209,8 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
           idempotencyKey: input.idempotencyKey,
           requestHash: hash,
           streamed: input.mode === 'stream',
+          maxCallDepth: input.maxCallDepth ?? 10,
+          awaited: input.mode !== 'background',
           startedByPrincipalType: principal.type,
           startedByPrincipalId: principal.id,
           requestId: input.requestId,

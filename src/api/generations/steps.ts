@@ -15,6 +15,9 @@ export interface RunView {
   projectId: string;
   traceId: string;
   status: string;
+  streamed: boolean;
+  /** How many runs deep this one may call others; 0 = it may not even run. */
+  maxCallDepth: number;
   pause: number;
   contentBytes: number;
   turn: Turn;
@@ -30,6 +33,8 @@ interface ViewRow extends TurnJson {
   project_id: string;
   trace_id: string;
   status: string;
+  streamed: boolean;
+  max_call_depth: number;
   pause: number;
   content_bytes: string;
   turn: Turn;
@@ -56,7 +61,7 @@ const KNOWN = `tried as (select retries, provider_failures from generation_steps
 export async function openStep(generationId: string, step: number, repeated: boolean): Promise<RunView | null> {
   const row = await queryOne<ViewRow>(
     `with ${SEEN}, ${repeated ? TRIED : KNOWN}
-     select g.project_id, g.trace_id, g.status, g.pause, g.content_bytes, c.turn, c.input, ${STEPS_AND_CALLS},
+     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input, ${STEPS_AND_CALLS},
        coalesce((select retries from tried), 0) as retries, coalesce((select provider_failures from tried), 0) as provider_failures
      from generations g join generation_contents c on c.generation_id = g.id where g.id = $1`,
     [generationId, clock.now(), step],
@@ -67,6 +72,8 @@ export async function openStep(generationId: string, step: number, repeated: boo
     projectId: row.project_id,
     traceId: row.trace_id,
     status: row.status,
+    streamed: row.streamed,
+    maxCallDepth: row.max_call_depth,
     pause: row.pause,
     contentBytes: Number(row.content_bytes),
     turn: row.turn,

@@ -1,9 +1,9 @@
 import { ApiError } from '../core/errors';
 import type { EventSink, EventSource } from '../core/event-stream';
-import { DONE_FRAME, errorFrame, pauseFrame, positionOf } from './frames';
+import { DONE_FRAME, deltaFrame, errorFrame, pauseFrame, positionOf } from './frames';
 import type { Closing, Position } from './frames';
 import type { Generation } from './models';
-import { presentResult } from './present';
+import { DEPTH_GUARD_TEXT, presentResult } from './present';
 import type { GenerationRows } from './present';
 import { generationRows } from './rows';
 import { awaitGenerationRest } from './runs';
@@ -142,6 +142,7 @@ async function end(reader: StreamReader, rows: GenerationRows, closing: string |
     await reader.close(errorFrame(row.error?.message ?? 'The generation failed.'));
     return;
   }
+  if (row.stopReason === 'depth_guard') await reader.close(deltaFrame(DEPTH_GUARD_TEXT));
   const pause: Closing = `p${row.pause}`;
   if (row.status === 'requires_action' && closing !== pause) {
     const { id, generation_id, trace_id, status, required_action } = presentResult(rows);

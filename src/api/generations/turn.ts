@@ -1,5 +1,6 @@
 import type { LanguageModelV3CallOptions, LanguageModelV3Content, LanguageModelV3Prompt } from '@ai-sdk/provider';
 import type { ToolSnapshot } from '../tools/resolve';
+import type { Steering } from './steering';
 
 /** Pure: what a turn is made of, and how it is put to a model. */
 
@@ -20,6 +21,10 @@ export interface Turn {
   tools: ToolSnapshot[];
   /** Names (or ids) of bound tools that could not be resolved; the model is told. */
   unavailable: string[];
+  /** Absent in turns of builds that had none. */
+  steering?: Steering;
+  /** What the final text must satisfy. */
+  outputSchema?: Record<string, unknown> | null;
 }
 
 /** A stored step. */
@@ -112,22 +117,31 @@ export function responseMessages(steps: StoredStep[], calls: StoredCall[]): Resp
   });
 }
 
-function systemText({ instructions, unavailable }: Turn): string {
+function systemText({ instructions, unavailable, outputSchema }: Turn, streamed: boolean): string {
   const notice = unavailable.length === 0 ? '' : `These tools are unavailable for now: ${unavailable.join(', ')}.`;
-  return [instructions ?? '', notice].filter((text) => text !== '').join('\n\n');
+  // Vendors differ in what they do with a schema; every model can read it.
+  const shape =
+    outputSchema == null || streamed
+      ? ''
+      : `End with one JSON value and nothing else, which satisfies this JSON Schema: ${JSON.stringify(outputSchema)}`;
+  return [instructions ?? '', shape, notice].filter((text) => text !== '').join('\n\n');
+}
+
+/** What a prompt is made of. */
+export interface PromptInput {
+  turn: Turn;
+  input: InputMessage[];
+  steps: StoredStep[];
+  calls: StoredCall[];
+  streamed: boolean;
 }
 
 /**
  * Order sent: instructions, then the messages cut to the last `maxContextMessages` (input messages are counted), then
  * the steps of this turn, each call with its result.
  */
-export function promptOf(
-  turn: Turn,
-  input: InputMessage[],
-  steps: StoredStep[],
-  calls: StoredCall[],
-): LanguageModelV3Prompt {
-  const system = systemText(turn);
+export function promptOf({ turn, input, steps, calls, streamed }: PromptInput): LanguageModelV3Prompt {
+  const system = systemText(turn, streamed);
   const kept = turn.maxContextMessages === null ? input : input.slice(-turn.maxContextMessages);
   const dialogue = kept.map(({ role, content }) => ({ role, content: [{ type: 'text' as const, text: content }] }));
   return [
@@ -138,7 +152,7 @@ export function promptOf(
 }
 
 /** Tools as the model sees them. */
-export const modelTools = ({ tools }: Turn): LanguageModelV3CallOptions['tools'] =>
+export const modelTools = (tools: ToolSnapshot[]): LanguageModelV3CallOptions['tools'] =>
   tools.map(({ name, description, parameters }) => ({
     type: 'function' as const,
     name,
@@ -156,14 +170,14 @@ export interface ParsedCall {
   error: CallError | null;
 }
 
-/** The tool calls of an answer: ids made unique, arguments parsed, unknown tools refused. */
-export function callsOf(turn: Turn, parts: LanguageModelV3Content[]): ParsedCall[] {
+/** The tool calls of an answer: ids made unique, arguments parsed, tools that were not offered refused. */
+export function callsOf(offered: ToolSnapshot[], parts: LanguageModelV3Content[]): ParsedCall[] {
   const seen = new Set<string>();
   const called = parts.filter((part) => part.type === 'tool-call');
   return called.map(({ toolCallId, toolName, input }, call) => {
     const callId = toolCallId === '' || seen.has(toolCallId) ? `${toolCallId}-${String(call)}` : toolCallId;
     seen.add(callId);
-    const known = turn.tools.find(({ name }) => name === toolName);
+    const known = offered.find(({ name }) => name === toolName);
     const parsed = parseArguments(input);
     const base = { call, callId, toolName, toolId: known?.id ?? null, args: parsed.args };
     if (known === undefined) {
