@@ -120,6 +120,13 @@ try {
   await post(`${at}/generations/${cancelled.id}/cancel`);
   await save('generation-cancelled', cancelled.id);
 
+  // A paused run is cancelled, a settled one goes with it.
+  const doomed = await run('doomed', [asking], true);
+  await call('DELETE', `${at}/agents/${doomed.agent.id}?force=true`, undefined, token);
+  const deletion = `delete/${doomed.agent.id}`;
+  await until(async () => (await engine.workflow.getHandle(deletion).describe()).status.name === 'COMPLETED');
+  await save('agentDeletion', deletion);
+
   const delivered = async (path, rule, status) => {
     receiver.respond(rule, path);
     const webhook = await post(`${at}/webhooks`, { url: `${receiver.url}${path}`, events: ['*'] });

@@ -105,9 +105,11 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
   const secret = created(await runs.space.api.post(runs.at('/secrets'), { name: 'of another key', value: 'sk-1' }));
   await service.rows("update secrets set value_key_id = '00000000' where id = $1", [secret.id]);
   await service.local.start('worker');
+  expect((await runs.space.api.delete(runs.at(`/agents/${agent.id}?force=true`))).status).toBe(204);
 
   const types = [
     'generation',
+    'agentDeletion',
     'delivery',
     'mail',
     'sweepStarts',
@@ -136,6 +138,7 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
   }
   expect(Object.fromEntries([...seen].map(([type, names]) => [type, [...names].sort()]))).toEqual({
     generation: ['AgentId', 'ProjectId', 'ResourceId', 'ResourceType'],
+    agentDeletion: ['AgentId', 'ProjectId', 'ResourceId', 'ResourceType'],
     delivery: ['ProjectId', 'ResourceId', 'ResourceType'],
     mail: ['ResourceId', 'ResourceType'],
     sweepStarts: ['ResourceId', 'ResourceType'],
@@ -152,6 +155,8 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
     expect(run).toMatchObject({ workflowId: id, type });
     expect((await service.engine.workflow.getHandle(id).describe()).workflowId).toBe(id);
   }
+  const [deletion] = await executions(`ResourceId = "${agent.id}"`);
+  expect(deletion).toMatchObject({ workflowId: `delete/${agent.id}`, type: 'agentDeletion' });
 }, 60_000);
 
 test('[durable 8] [engine 2] a run ended in the engine while its row is unsettled exists again after reconcile, and settles', async () => {

@@ -107,15 +107,22 @@ test('every field that this build serves is kept as it was given', async () => {
     tool_bindings: [{ tool_id: await tool('a') }, { tool_id: await tool('b') }],
     active_tool_ids: [],
     max_steps: 3,
-    tool_choice: null,
-    stop_conditions: [],
-    step_rules: [],
+    tool_choice: 'required',
+    stop_conditions: [
+      { type: 'has_tool_call', tool_name: 'a' },
+      { type: 'max_chain_generations', max_generations: 4 },
+    ],
+    step_rules: [
+      { step: 1, tool_choice: { type: 'tool', tool_name: 'b' } },
+      { step: 3, active_tool_ids: [] },
+    ],
+    output_schema: { type: 'object', properties: { Answer: { type: 'string' } }, required: ['Answer'] },
     temperature: 0.5,
     max_context_messages: 10,
     knowledge_config: { document_paths: ['/handbook/'], tags: { team: 'a' }, min_score: 0.2, limit: 7 },
     guardrail_ids: [],
     single_session_per_actor: true,
-    trace_content_mode: 'full',
+    trace_content_mode: 'none',
     on_approval_expiry: 'react',
     prompt_caching: { enabled: true },
   };
@@ -137,25 +144,43 @@ test.each([
   [{ tool_bindings: [{ tool: { name: 'x' } }] }, 'tool_bindings.0.tool'],
   [{ tool_bindings: [{ tool_id: 'tool_0000000000000000', tool: {} }] }, 'tool_bindings.0.tool'],
   [{ tool_bindings: [{}] }, 'tool_bindings.0.tool_id'],
-  [{ active_tool_ids: ['tool_0000000000000000'] }, 'active_tool_ids'],
   [{ max_steps: 0 }, 'max_steps'],
   [{ max_steps: 101 }, 'max_steps'],
   [{ max_steps: 1.5 }, 'max_steps'],
   [{ max_steps: null }, 'max_steps'],
-  [{ tool_choice: 'required' }, 'tool_choice'],
-  [{ tool_choice: { type: 'tool', tool_name: 'x' } }, 'tool_choice'],
-  [{ stop_conditions: [{ type: 'has_tool_call', tool_name: 'x' }] }, 'stop_conditions'],
-  [{ step_rules: [{ step: 1 }] }, 'step_rules'],
+  [{ active_tool_ids: 'all' }, 'active_tool_ids'],
+  [{ active_tool_ids: [7] }, 'active_tool_ids.0'],
+  [{ active_tool_ids: Array.from({ length: 129 }, () => 'tool_0000000000000000') }, 'active_tool_ids'],
+  [{ tool_choice: 'none' }, 'tool_choice'],
+  [{ tool_choice: { type: 'function', tool_name: 'x' } }, 'tool_choice'],
+  [{ tool_choice: { type: 'tool' } }, 'tool_choice'],
+  [{ tool_choice: { type: 'tool', tool_name: '' } }, 'tool_choice.tool_name'],
+  [{ tool_choice: { type: 'tool', tool_name: 'x', id: 'y' } }, 'tool_choice.id'],
+  [{ stop_conditions: {} }, 'stop_conditions'],
+  [{ stop_conditions: [{ type: 'has_text' }] }, 'stop_conditions.0.type'],
+  [{ stop_conditions: [{}] }, 'stop_conditions.0.type'],
+  [{ stop_conditions: [{ type: 'has_tool_call' }] }, 'stop_conditions.0.tool_name'],
+  [{ stop_conditions: [{ type: 'has_tool_call', tool_name: '' }] }, 'stop_conditions.0.tool_name'],
+  [{ stop_conditions: [{ type: 'has_tool_call', tool_name: 'x', times: 2 }] }, 'stop_conditions.0.times'],
+  [{ stop_conditions: [{ type: 'max_chain_generations', max_generations: 0 }] }, 'stop_conditions.0.max_generations'],
+  [{ stop_conditions: [{ type: 'max_chain_generations', max_generations: 1.5 }] }, 'stop_conditions.0.max_generations'],
+  [{ step_rules: [{ tool_choice: 'auto' }] }, 'step_rules.0.step'],
+  [{ step_rules: [{ step: 0 }] }, 'step_rules.0.step'],
+  [{ step_rules: [{ step: 1.5 }] }, 'step_rules.0.step'],
+  [{ step_rules: [{ step: 101 }] }, 'step_rules.0.step'],
+  [{ step_rules: [{ step: 2 }, { step: 1 }, { step: 2 }] }, 'step_rules.2.step'],
+  [{ step_rules: [{ step: 1, tool_choice: 'never' }] }, 'step_rules.0.tool_choice'],
+  [{ step_rules: [{ step: 1, active_tool_ids: 'x' }] }, 'step_rules.0.active_tool_ids'],
+  [{ step_rules: [{ step: 1, temperature: 1 }] }, 'step_rules.0.temperature'],
+  [{ trace_content_mode: 'some' }, 'trace_content_mode'],
   [{ temperature: 2.1 }, 'temperature'],
   [{ temperature: -1 }, 'temperature'],
   [{ max_context_messages: 0 }, 'max_context_messages'],
-  [{ output_schema: { type: 'object' } }, 'output_schema'],
   [{ knowledge_config: { unknown: 1 } }, 'knowledge_config.unknown'],
   [{ knowledge_config: { limit: 101 } }, 'knowledge_config.limit'],
   [{ knowledge_config: { tags: { 'system.x': 'y' } } }, 'knowledge_config.tags.system.x'],
   [{ boundary_policy: { statement: [] } }, 'boundary_policy'],
   [{ single_session_per_actor: null }, 'single_session_per_actor'],
-  [{ trace_content_mode: 'none' }, 'trace_content_mode'],
   [{ on_approval_expiry: 'wait' }, 'on_approval_expiry'],
   [{ prompt_caching: { enabled: 'yes' } }, 'prompt_caching.enabled'],
   [{ prompt_caching: { enabled: true, ttl: 5 } }, 'prompt_caching.ttl'],
@@ -307,10 +332,11 @@ describe('deleting', () => {
     });
   });
 
-  test('force is refused rather than ignored', async () => {
+  test('force takes an agent that never ran at once, and leaves nothing to a run', async () => {
     const { id } = await created();
-    expect(refused(await api.delete(`${base}/${id}?force=true`))).toEqual(invalid('query.force'));
-    expect((await api.delete(`${base}/${id}?force=false`)).status).toBe(204);
+    expect((await api.delete(`${base}/${id}?force=true`)).status).toBe(204);
+    expect(await query('select id from deletions where id = $1', [id])).toEqual([]);
+    expect((await api.delete(`${base}/${id}?force=true`)).status).toBe(404);
   });
 
   test('waits for a generation that is being accepted, and then counts it', async () => {
@@ -348,8 +374,7 @@ test('a served agent is its live configuration, of its own project only', async 
   expect(await servedAgent(projectId, 'nul\0')).toBeNull();
 });
 
-test.each(['restore', 'release', 'traces'])('the route %s is not in this build', async (name) => {
+test.each(['release', 'traces'])('the route %s is not in this build', async (name) => {
   const { id } = await created();
-  const path = name === 'restore' ? `${base}/${id}/versions/1/restore` : `${base}/${id}/${name}`;
-  expect((await api.get(path)).status).toBe(404);
+  expect((await api.get(`${base}/${id}/${name}`)).status).toBe(404);
 });

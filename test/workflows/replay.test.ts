@@ -39,6 +39,7 @@ test('every type of workflow, and each way in which a generation ends or waits, 
     'sweepExpired',
     'retain',
     'reencryption',
+    'agentDeletion',
   ];
   expect(saved.map((name) => name.replace(/\.json$/, '')).sort()).toEqual(kinds.sort());
 });
