@@ -348,7 +348,7 @@ test('a served agent is its live configuration, of its own project only', async 
   expect(await servedAgent(projectId, 'nul\0')).toBeNull();
 });
 
-test.each(['restore', 'release', 'traces'])('the route %s is not in this build', async (name) => {
+test.each(['restore', 'release'])('the route %s is not in this build', async (name) => {
   const { id } = await created();
   const path = name === 'restore' ? `${base}/${id}/versions/1/restore` : `${base}/${id}/${name}`;
   expect((await api.get(path)).status).toBe(404);

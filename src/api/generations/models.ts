@@ -33,6 +33,8 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   declare outputTokens: CreationOptional<number>;
   declare cachedTokens: CreationOptional<number>;
   declare costUsd: CreationOptional<string | null>;
+  /** Generation that called or continued into this one. */
+  declare initiatorGenerationId: CreationOptional<string | null>;
   declare actionId: string | null;
   declare metadata: Record<string, unknown> | null;
   declare streamed: CreationOptional<boolean>;
@@ -89,6 +91,7 @@ Generation.init(
     outputTokens: bigCount('outputTokens'),
     cachedTokens: bigCount('cachedTokens'),
     costUsd: DataTypes.DECIMAL(20, 12),
+    initiatorGenerationId: DataTypes.TEXT,
     actionId: DataTypes.TEXT,
     metadata: DataTypes.JSON,
     streamed: { type: DataTypes.BOOLEAN, defaultValue: false },

@@ -1,8 +1,11 @@
 import type { z } from 'zod';
 import type { Generation } from './models';
-import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut } from './schemas';
+import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
 import { responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
+
+/** The shapes that other areas' answers hold in theirs. */
+export { GenerationOut, TranscriptStep } from './schemas';
 
 /** A pending call of the caller's. */
 export interface PendingCall {
@@ -43,7 +46,7 @@ export const presentGeneration = (row: Generation, pending: PendingCall[]): z.ou
     cost_usd: row.costUsd === null ? null : Number(row.costUsd),
   },
   step_count: row.stepCount,
-  initiator_generation_id: null,
+  initiator_generation_id: row.initiatorGenerationId ?? null,
   chain_id: null,
   session_id: null,
   actor_id: null,
@@ -96,6 +99,10 @@ export interface GenerationRows {
 const pendingOf = (calls: StoredCall[]): PendingCall[] =>
   calls.filter((call) => call.kind === 'client' && !call.answered);
 
+/** A run whose content was removed has steps without content, and no output to show. */
+const isPurged = (row: Generation, steps: StepRow[]): boolean =>
+  row.contentRedactedAt != null && steps.every(({ parts }) => parts.length === 0);
+
 /** The result of a waited run, a submission or an idempotent repeat. */
 export function presentResult({ row, steps, calls }: GenerationRows): z.output<typeof GenerationResult> {
   const last = steps.at(-1);
@@ -106,7 +113,7 @@ export function presentResult({ row, steps, calls }: GenerationRows): z.output<t
     trace_id: row.traceId,
     status: row.status,
     ai_provider_id: row.aiProviderId,
-    ...(row.status !== 'completed'
+    ...(row.status !== 'completed' || isPurged(row, steps)
       ? {}
       : {
           output: {
@@ -125,7 +132,8 @@ export function presentResult({ row, steps, calls }: GenerationRows): z.output<t
 export function presentTranscript(rows: GenerationRows): z.output<typeof TranscriptOut> {
   const { row, input, steps, calls } = rows;
   const settled = row.status === 'completed' || row.status === 'failed';
-  const shown = settled || row.status === 'requires_action' ? steps : [];
+  const redacted = row.contentRedactedAt != null;
+  const shown = !redacted && (settled || row.status === 'requires_action') ? steps : [];
   const lastText = steps.map(({ parts }) => textOf(parts)).findLast((text) => text !== '');
   return {
     generation_id: row.id,
@@ -138,10 +146,11 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
     started_at: time(row.startedAt),
     completed_at: time(row.completedAt),
     step_count: row.stepCount,
-    input,
+    input: redacted ? null : input,
     retrieval: [],
     steps: shown.map((step, index) => presentStep(step, index, calls)),
-    output: settled ? { content: lastText ?? null, finish_reason: steps.at(-1)?.finishReason ?? null } : null,
+    output:
+      settled && !redacted ? { content: lastText ?? null, finish_reason: steps.at(-1)?.finishReason ?? null } : null,
     error: row.error,
     content_redacted_at: time(row.contentRedactedAt),
     content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
@@ -149,7 +158,8 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
   };
 }
 
-function presentStep(step: StepRow, index: number, calls: StoredCall[]) {
+/** One step as the transcript shows it; of `calls` those of the step are taken. */
+export function presentStep(step: StepRow, index: number, calls: StoredCall[]): z.output<typeof TranscriptStep> {
   const own = calls.filter((call) => call.step === step.step);
   return {
     index,
