@@ -120,6 +120,11 @@ try {
   await post(`${at}/generations/${cancelled.id}/cancel`);
   await save('generation-cancelled', cancelled.id);
 
+  const purged = (await run('purged', [{ text: 'done' }], true)).result.trace_id;
+  await call('DELETE', `${at}/traces/${purged}/content`, undefined, token);
+  await until(async () => (await engine.workflow.getHandle(`purge/${purged}`).describe()).status.name !== 'RUNNING');
+  await save('tracePurge', `purge/${purged}`);
+
   const delivered = async (path, rule, status) => {
     receiver.respond(rule, path);
     const webhook = await post(`${at}/webhooks`, { url: `${receiver.url}${path}`, events: ['*'] });
