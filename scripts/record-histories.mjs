@@ -126,6 +126,10 @@ try {
   const deletion = `delete/${doomed.agent.id}`;
   await until(async () => (await engine.workflow.getHandle(deletion).describe()).status.name === 'COMPLETED');
   await save('agentDeletion', deletion);
+  const purged = (await run('purged', [{ text: 'done' }], true)).result.trace_id;
+  await call('DELETE', `${at}/traces/${purged}/content`, undefined, token);
+  await until(async () => (await engine.workflow.getHandle(`purge/${purged}`).describe()).status.name !== 'RUNNING');
+  await save('tracePurge', `purge/${purged}`);
 
   const delivered = async (path, rule, status) => {
     receiver.respond(rule, path);

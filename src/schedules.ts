@@ -6,7 +6,7 @@ import type { ScheduleHandle, ScheduleOptions } from '@temporalio/client';
 import { config } from './api/core/config';
 import { log } from './api/core/log';
 import { engine, queues, searchAttributesOf } from './api/core/temporal';
-import { AUTH_TABLES, DELIVERY_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
+import { AUTH_TABLES, CONTENT_TABLES, DELIVERY_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
 import type { RemovalInput, SweepInput } from './workflows/sweeps.contract';
 
 const MINUTE_MS = 60_000;
@@ -59,6 +59,14 @@ const definitions = (): ScheduleDefinition[] => [
     input: { tables: DELIVERY_TABLES },
     everyMs: DAY_MS,
     offsetMs: 3 * HOUR_MS,
+    timeoutMs: TIMEOUT_MS.daily,
+  },
+  {
+    id: 'retention/content',
+    type: 'retain',
+    input: { tables: CONTENT_TABLES },
+    everyMs: DAY_MS,
+    offsetMs: 4 * HOUR_MS,
     timeoutMs: TIMEOUT_MS.daily,
   },
 ];

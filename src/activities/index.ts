@@ -6,6 +6,7 @@ import { generationActivities } from './generations.activities';
 import { mailActivities } from './mail.activities';
 import { reencryptionActivities } from './reencryption.activities';
 import { sweepActivities } from './sweeps.activities';
+import { traceActivities } from './traces.activities';
 import { webhookActivities } from './webhooks.activities';
 
 export interface ActivityDependencies {
@@ -19,6 +20,7 @@ export const createActivities = ({ mailer }: ActivityDependencies) => ({
   ...mailActivities({ mailer }),
   ...webhookActivities(),
   ...reencryptionActivities(),
+  ...traceActivities(),
   ...sweepActivities({ kinds: [generationSweep, agentDeletionSweep] }),
 });
 

@@ -1,10 +1,15 @@
+import { heartbeat } from '@temporalio/activity';
 import { clock, shifted } from '../api/core/clock';
-import { query } from '../api/core/db';
+import { isDatabaseDown, query } from '../api/core/db';
+import { errorFacts, log } from '../api/core/log';
+import { expiredRoots, purgeSubtree } from '../api/traces/purge';
+import type { ExpiredRoot } from '../api/traces/purge';
 import { retainedSince } from '../api/webhooks/deliveries';
 import type { RemovalPiece } from '../workflows/sweeps.contract';
 
 const DAY_MS = 86_400_000;
 const ROWS_MAX = 1_000;
+const ROOTS_MAX = 100;
 /** An event without deliveries is left alone this long, so that nothing that just happens is looked at. */
 const EVENT_AGE_MS = 3_600_000;
 
@@ -34,6 +39,42 @@ async function removeEvents(after: string | null): Promise<RemovalPiece> {
     [ids],
   );
   return { removed: gone.length, after: page.length < ROWS_MAX ? null : (ids.at(-1) ?? null) };
+}
+
+/** Stands behind content that its project no longer keeps. */
+const RETENTION_SWEEP = { type: 'system', id: 'retention_sweep' } as const;
+
+/**
+ * Removes the content of one page of trees that are past their project's retention. A tree in which something runs or
+ * waits is left to the next day; so is one that cannot be removed, which must not keep the others from it.
+ */
+async function removeContents(after: string | null): Promise<RemovalPiece> {
+  const [projectId = '', id = ''] = (after ?? '').split('/');
+  const roots = await expiredRoots({ projectId, id }, ROOTS_MAX);
+  let removed = 0;
+  for (const root of roots) removed += await removeContent(root);
+  const last = roots.at(-1);
+  return {
+    removed,
+    after: last === undefined || roots.length < ROOTS_MAX ? null : `${last.projectId}/${last.id}`,
+  };
+}
+
+async function removeContent({ projectId, id: traceId }: ExpiredRoot): Promise<number> {
+  let removed = 0;
+  try {
+    for (let more = true; more;) {
+      heartbeat();
+      const bounds = { tracesMax: ROWS_MAX, onTrace: () => heartbeat() };
+      const piece = await purgeSubtree({ projectId, traceId }, RETENTION_SWEEP, bounds);
+      removed += piece.purged;
+      ({ more } = piece);
+    }
+  } catch (error) {
+    if (isDatabaseDown(error)) throw error;
+    log.warn({ msg: 'content not removed', trace_id: traceId, ...errorFacts(error) });
+  }
+  return removed;
 }
 
 /** What the daily sweeps remove, by table. */
@@ -79,4 +120,5 @@ export const removals: ReadonlyMap<string, Removal> = new Map<string, Removal>([
     ),
   ],
   ['events', removeEvents],
+  ['trace_contents', removeContents],
 ]);

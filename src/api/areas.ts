@@ -9,6 +9,7 @@ import { projectRoutes } from './projects/routes';
 import { aiProviderRoutes } from './providers/routes';
 import { secretRoutes } from './secrets/routes';
 import { toolRoutes } from './tools/routes';
+import { traceRoutes } from './traces/routes';
 import { userRoutes } from './users/routes';
 import { webhookRoutes } from './webhooks/routes';
 
@@ -24,6 +25,7 @@ export const areas: Route[] = [
   ...toolRoutes,
   ...agentRoutes,
   ...generationRoutes,
+  ...traceRoutes,
   ...webhookRoutes,
   ...devRoutes(),
 ];

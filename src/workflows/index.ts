@@ -4,3 +4,4 @@ export { mail } from './mail.workflow';
 export { reencryption } from './reencryption.workflow';
 export { delivery } from './webhooks.workflow';
 export { retain, sweepExpired, sweepLost, sweepStarts } from './sweeps.workflow';
+export { tracePurge } from './traces.workflow';

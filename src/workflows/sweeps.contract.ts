@@ -14,6 +14,9 @@ export const AUTH_TABLES = [
 /** Tables that `retain` clears for the Schedule `retention/deliveries`; deliveries first, since events go after them. */
 export const DELIVERY_TABLES = ['webhook_deliveries', 'events'] as const;
 
+/** What `retain` clears for the Schedule `retention/content`. */
+export const CONTENT_TABLES = ['trace_contents'] as const;
+
 /** One kind of rows that belong to a run, for the sweeps. */
 export interface SweepKind {
   /** As in `SWEEP_KINDS`. */

@@ -15,7 +15,7 @@ import type { Receiver } from '../support/receiver';
 import { startStatementCounter } from './statement-counter';
 import type { StatementCounter } from './statement-counter';
 
-const SCHEDULES = ['retention/deliveries', 'sweep/auth', 'sweep/lost', 'sweep/starts'];
+const SCHEDULES = ['retention/content', 'retention/deliveries', 'sweep/auth', 'sweep/lost', 'sweep/starts'];
 const ATTRIBUTES = ['ProjectId', 'ResourceType', 'ResourceId', 'AgentId'];
 const CANARY = 'KANARIENVOGEL';
 
@@ -100,6 +100,9 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
     ]),
   );
   await runs.space.api.delete(runs.at(`/webhooks/${String(webhook.id)}`));
+  const { trace_id: traceId } = await runs.reached(generationId, 'completed');
+  const removed = await runs.space.api.delete(runs.at(`/traces/${String(traceId)}/content`));
+  expect(removed.status).toBe(200);
   for (const id of SCHEDULES) await service.engine.schedule.getHandle(id).trigger();
   // A worker that starts and finds a value under another key begins to bring it under its own.
   const secret = created(await runs.space.api.post(runs.at('/secrets'), { name: 'of another key', value: 'sk-1' }));
@@ -117,6 +120,7 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
     'sweepExpired',
     'retain',
     'reencryption',
+    'tracePurge',
   ];
   const found = await eventually(
     async () => {
@@ -146,6 +150,7 @@ test('[durable 6] [engine 1] a run of every type is found by its id and by each 
     sweepExpired: ['ResourceId', 'ResourceType'],
     retain: ['ResourceId', 'ResourceType'],
     reencryption: ['ResourceId', 'ResourceType'],
+    tracePurge: ['AgentId', 'ProjectId', 'ResourceId', 'ResourceType'],
   });
   for (const [id, type] of [
     [generationId, 'generation'],

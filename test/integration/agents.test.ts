@@ -374,7 +374,7 @@ test('a served agent is its live configuration, of its own project only', async 
   expect(await servedAgent(projectId, 'nul\0')).toBeNull();
 });
 
-test.each(['release', 'traces'])('the route %s is not in this build', async (name) => {
+test.each(['release'])('the route %s is not in this build', async (name) => {
   const { id } = await created();
   expect((await api.get(`${base}/${id}/${name}`)).status).toBe(404);
 });

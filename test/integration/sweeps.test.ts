@@ -17,7 +17,7 @@ import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
 import { alterDelivery, deliveryRow, recordOnly } from '../support/webhooks';
 
-const SCHEDULES = ['sweep/starts', 'sweep/lost', 'sweep/auth', 'retention/deliveries'];
+const SCHEDULES = ['sweep/starts', 'sweep/lost', 'sweep/auth', 'retention/deliveries', 'retention/content'];
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 

@@ -38,6 +38,7 @@ test('every type of workflow, and each way in which a generation ends or waits, 
     'sweepLost',
     'sweepExpired',
     'retain',
+    'tracePurge',
     'reencryption',
     'agentDeletion',
   ];

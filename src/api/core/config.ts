@@ -47,6 +47,7 @@ const Settings = z.object({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().optional(),
   ADMIN_EMAILS: list.transform((entries) => entries.map((entry) => entry.toLowerCase())),
+  WAIT_MAX_SECONDS: seconds(120, 0.05),
   GENERATION_WAIT_MAX_SECONDS: seconds(600, 0.05),
   STREAMS_MAX: count(500),
   WEBHOOK_BACKOFF_BASE_SECONDS: seconds(20, 0.01),

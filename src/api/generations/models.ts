@@ -33,6 +33,8 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   declare outputTokens: CreationOptional<number>;
   declare cachedTokens: CreationOptional<number>;
   declare costUsd: CreationOptional<string | null>;
+  /** Generation that called or continued into this one. */
+  declare initiatorGenerationId: CreationOptional<string | null>;
   declare actionId: string | null;
   declare metadata: Record<string, unknown> | null;
   declare streamed: CreationOptional<boolean>;
@@ -42,8 +44,6 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   declare awaited: CreationOptional<boolean>;
   /** `none`: content goes with the settlement. */
   declare contentMode: CreationOptional<'full' | 'none'>;
-  /** The generation that called this one. */
-  declare initiatorGenerationId: CreationOptional<string | null>;
   declare idempotencyKey: string | null;
   /** What the key was claimed for: the same request answers this record, another one is refused. */
   declare requestHash: Buffer | null;
@@ -97,13 +97,13 @@ Generation.init(
     outputTokens: bigCount('outputTokens'),
     cachedTokens: bigCount('cachedTokens'),
     costUsd: DataTypes.DECIMAL(20, 12),
+    initiatorGenerationId: DataTypes.TEXT,
     actionId: DataTypes.TEXT,
     metadata: DataTypes.JSON,
     streamed: { type: DataTypes.BOOLEAN, defaultValue: false },
     maxCallDepth: { type: DataTypes.INTEGER, defaultValue: 10 },
     awaited: { type: DataTypes.BOOLEAN, defaultValue: false },
     contentMode: { type: DataTypes.TEXT, defaultValue: 'full' },
-    initiatorGenerationId: DataTypes.TEXT,
     idempotencyKey: DataTypes.TEXT,
     requestHash: DataTypes.BLOB,
     startedByPrincipalType: DataTypes.TEXT,

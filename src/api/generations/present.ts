@@ -1,11 +1,13 @@
 import type { z } from 'zod';
 import type { Generation } from './models';
-import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut } from './schemas';
+import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
 import { responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
 
 /** The answer of a run that would be nested too deep. */
 export const DEPTH_GUARD_TEXT = 'Maximum call depth reached';
+/** The shapes that other areas' answers hold in theirs. */
+export { GenerationOut, TranscriptStep } from './schemas';
 
 /** A pending call of the caller's. */
 export interface PendingCall {
@@ -101,6 +103,10 @@ export interface GenerationRows {
 const pendingOf = (calls: StoredCall[]): PendingCall[] =>
   calls.filter((call) => call.kind === 'client' && !call.answered);
 
+/** A run whose content was removed has steps without content, and no output to show. */
+const isPurged = ({ row, steps }: GenerationRows): boolean =>
+  row.contentRedactedAt != null && steps.every(({ parts }) => parts.length === 0);
+
 /** The result of a waited run, a submission or an idempotent repeat. */
 export function presentResult(rows: GenerationRows): z.output<typeof GenerationResult> {
   const { row, calls } = rows;
@@ -111,7 +117,7 @@ export function presentResult(rows: GenerationRows): z.output<typeof GenerationR
     trace_id: row.traceId,
     status: row.status,
     ai_provider_id: row.aiProviderId,
-    ...(row.status === 'completed' ? { output: presentOutput(rows) } : {}),
+    ...(row.status === 'completed' && !isPurged(rows) ? { output: presentOutput(rows) } : {}),
     ...(action === null ? {} : { required_action: action }),
     ...(row.status === 'failed' ? { error: row.error } : {}),
   };
@@ -135,7 +141,8 @@ function presentOutput({ row, steps, calls, structured }: GenerationRows) {
 export function presentTranscript(rows: GenerationRows): z.output<typeof TranscriptOut> {
   const { row, input, steps, calls } = rows;
   const settled = row.status === 'completed' || row.status === 'failed';
-  const shown = settled || row.status === 'requires_action' ? steps : [];
+  const redacted = row.contentRedactedAt != null;
+  const shown = !redacted && (settled || row.status === 'requires_action') ? steps : [];
   const lastText = steps.map(({ parts }) => textOf(parts)).findLast((text) => text !== '');
   return {
     generation_id: row.id,
@@ -148,15 +155,16 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
     started_at: time(row.startedAt),
     completed_at: time(row.completedAt),
     step_count: row.stepCount,
-    input,
+    input: redacted ? null : input,
     retrieval: [],
     steps: shown.map((step, index) => presentStep(step, index, calls)),
-    output: settled
-      ? {
-          content: row.stopReason === 'depth_guard' ? DEPTH_GUARD_TEXT : (lastText ?? null),
-          finish_reason: steps.at(-1)?.finishReason ?? null,
-        }
-      : null,
+    output:
+      settled && !redacted
+        ? {
+            content: row.stopReason === 'depth_guard' ? DEPTH_GUARD_TEXT : (lastText ?? null),
+            finish_reason: steps.at(-1)?.finishReason ?? null,
+          }
+        : null,
     error: row.error,
     content_redacted_at: time(row.contentRedactedAt),
     content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
@@ -164,7 +172,8 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
   };
 }
 
-function presentStep(step: StepRow, index: number, calls: StoredCall[]) {
+/** One step as the transcript shows it; of `calls` those of the step are taken. */
+export function presentStep(step: StepRow, index: number, calls: StoredCall[]): z.output<typeof TranscriptStep> {
   const own = calls.filter((call) => call.step === step.step);
   return {
     index,

@@ -5,6 +5,7 @@ import { presentOffsetPage } from '../core/pages';
 import { invalidInput } from '../core/errors';
 import { route } from '../core/route';
 import type { Answer } from '../core/route';
+import { contentRoutes } from './content-routes';
 import { idempotencyKeyOf } from './idempotency';
 import { cancelGeneration, submitOutputs } from './outputs';
 import { presentAccepted, presentGeneration, presentResult, presentTranscript } from './present';
@@ -21,7 +22,7 @@ import {
   TranscriptOut,
 } from './schemas';
 import { generate, getGeneration, getTranscript, listGenerations } from './service';
-import type { Generated } from './service';
+import type { Generated, GenerationFilters } from './service';
 import { pickUp, streamOf } from './stream';
 
 const AGENT = '/v1/projects/:project_id/agents/:agent_id';
@@ -57,6 +58,16 @@ function answerOf(generated: Generated): Answer {
   if (generated.kind === 'accepted') return { status: 202, body: presentAccepted(generated) };
   return { status: generated.kind === 'rested' ? 200 : 202, body: presentResult(generated.rows) };
 }
+
+const filtersOf = (query: z.output<typeof GenerationListQuery>): GenerationFilters => ({
+  agentId: query.agent_id,
+  traceId: query.trace_id,
+  initiatorGenerationId: query.initiator_generation_id,
+  status: query.status,
+  unmatched: [query.session_id, query.actor_id, query.chain_id, query.orchestration_run_id, query.node_id].some(
+    (id) => id !== undefined,
+  ),
+});
 
 export const generationRoutes = [
   route({
@@ -136,8 +147,8 @@ export const generationRoutes = [
     query: GenerationListQuery,
     answers: { 200: GenerationPage },
     handle: async ({ project, query }) => {
-      const { limit, offset, agent_id: agentId, trace_id: traceId, status } = query;
-      const page = await listGenerations(project.id, { agentId, traceId, status }, { limit, offset });
+      const { limit, offset } = query;
+      const page = await listGenerations(project.id, filtersOf(query), { limit, offset });
       const paused = page.rows.filter((row) => row.status === 'requires_action').map(({ id }) => id);
       const pending = await pendingCalls(paused);
       return { status: 200, body: presentOffsetPage(page, (row) => presentGeneration(row, pending.get(row.id) ?? [])) };
@@ -208,4 +219,5 @@ export const generationRoutes = [
       body: presentGeneration(await cancelGeneration(project.id, params.generation_id), []),
     }),
   }),
+  ...contentRoutes,
 ];

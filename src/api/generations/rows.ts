@@ -7,7 +7,8 @@ import type { CallError, InputMessage, StoredCall } from './turn';
 
 interface StepJson {
   step: number;
-  content: { parts: LanguageModelV3Content[] };
+  /** Null once it was purged. */
+  content: { parts: LanguageModelV3Content[] } | null;
   finish_reason: string | null;
   input_tokens: number;
   output_tokens: number;
@@ -26,14 +27,17 @@ interface CallJson {
   answered: boolean;
 }
 
+/** One step `s`, and one call `k`, as json objects. */
+export const STEP_JSON = `json_build_object('step', s.step, 'content', s.content, 'finish_reason', s.finish_reason,
+  'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens, 'cached_tokens', s.cached_tokens)`;
+export const CALL_JSON = `json_build_object('step', k.step, 'call', k.call, 'call_id', k.call_id, 'tool_name', k.tool_name,
+  'kind', k.kind, 'args', k.args, 'result', k.result, 'error', k.error, 'answered', k.answered_at is not null)`;
+
 /** Finished steps and calls of a generation `g`, as one json column each: one round trip brings the whole turn. */
 export const STEPS_AND_CALLS = `
-  (select coalesce(json_agg(json_build_object('step', s.step, 'content', s.content, 'finish_reason', s.finish_reason,
-      'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens, 'cached_tokens', s.cached_tokens) order by s.step), '[]')
+  (select coalesce(json_agg(${STEP_JSON} order by s.step), '[]')
     from generation_steps s where s.generation_id = g.id and s.stored_at is not null) as steps,
-  (select coalesce(json_agg(json_build_object('step', k.step, 'call', k.call, 'call_id', k.call_id, 'tool_name', k.tool_name,
-      'kind', k.kind, 'args', k.args, 'result', k.result, 'error', k.error, 'answered', k.answered_at is not null)
-      order by k.step, k.call), '[]')
+  (select coalesce(json_agg(${CALL_JSON} order by k.step, k.call), '[]')
     from generation_calls k where k.generation_id = g.id) as calls`;
 
 export interface TurnJson {
@@ -45,7 +49,7 @@ export interface TurnJson {
 export const readTurn = ({ steps, calls }: TurnJson): { steps: StepRow[]; calls: StoredCall[] } => ({
   steps: steps.map((step) => ({
     step: step.step,
-    parts: step.content.parts,
+    parts: step.content?.parts ?? [],
     finishReason: step.finish_reason,
     inputTokens: step.input_tokens,
     outputTokens: step.output_tokens,

@@ -167,8 +167,22 @@ export const GenerationPage = offsetPage(GenerationOut).meta({ id: 'GenerationPa
 export const GenerationListQuery = OffsetQuery.extend({
   agent_id: z.string().optional().meta({ description: 'Runs of this agent' }),
   trace_id: z.string().optional().meta({ description: 'Runs of this trace' }),
+  initiator_generation_id: z.string().optional().meta({ description: 'Runs that this one called or continued into' }),
+  session_id: z.string().optional().meta({ description: 'Runs of this session' }),
+  actor_id: z.string().optional().meta({ description: 'Runs on behalf of this actor' }),
+  chain_id: z.string().optional().meta({ description: 'Runs of this continuation chain' }),
+  orchestration_run_id: z.string().optional().meta({ description: 'Runs of this orchestration run' }),
+  node_id: z.string().optional().meta({ description: 'Runs of this node' }),
   status: z.enum(generationStatuses).optional().meta({ description: 'Runs in this state' }),
 });
+
+export const GenerationUpdate = z
+  .strictObject({
+    metadata: z
+      .record(z.string(), z.unknown())
+      .meta({ description: 'Entries that replace those of the same name; the others stay' }),
+  })
+  .meta({ id: 'GenerationUpdate' });
 
 export const ToolOutputsBody = z
   .strictObject({
@@ -192,7 +206,7 @@ export const ToolOutputsBody = z
 
 const StepUsage = Usage.omit({ cost_usd: true }).meta({ id: 'StepUsage' });
 
-const TranscriptStep = z
+export const TranscriptStep = z
   .strictObject({
     index: z.int().meta({ description: 'Counted from 0 over the turn' }),
     text: nullableText('Text of the step'),

@@ -297,7 +297,10 @@ export async function getGeneration(projectId: string, id: string): Promise<Gene
 export interface GenerationFilters {
   agentId?: string | undefined;
   traceId?: string | undefined;
+  initiatorGenerationId?: string | undefined;
   status?: GenerationStatus | undefined;
+  /** Asked for by something that no run of this build belongs to: a session, an actor, a chain, an orchestration run. */
+  unmatched?: boolean | undefined;
 }
 
 /** One page of a project's generations, newest first. */
@@ -306,9 +309,11 @@ export function listGenerations(
   filters: GenerationFilters,
   page: { limit: number; offset: number },
 ) {
-  const { agentId, traceId, status } = filters;
+  const { agentId, traceId, initiatorGenerationId, status } = filters;
   const where = {
     projectId,
+    ...(filters.unmatched === true ? { id: [] } : {}),
+    ...(initiatorGenerationId === undefined ? {} : { initiatorGenerationId }),
     ...(agentId === undefined ? {} : { agentId }),
     ...(traceId === undefined ? {} : { traceId }),
     ...(status === undefined ? {} : { status }),

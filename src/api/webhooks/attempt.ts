@@ -1,7 +1,8 @@
 import { BACKOFF_SPREAD, backoffMs } from '../../workflows/backoff';
 import { clock, shifted } from '../core/clock';
 import { config } from '../core/config';
-import { query, queryOne } from '../core/db';
+import { inTransaction, query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
 import { decrypt } from '../core/encryption';
 import { OutboundError } from '../core/http';
 import { log } from '../core/log';
@@ -10,6 +11,7 @@ import { randomFactor } from '../core/random';
 import { UnderWay } from '../core/under-way';
 import type { DeliveryStatus } from './models';
 import { takePlace } from './places';
+import { forgetPurged, holdEvent } from './purging';
 import { signedHeaders } from './signing';
 
 /** Bytes that are read of an answer, and characters of it that are kept. */
@@ -176,6 +178,25 @@ const snippetOf = (text: string): string =>
 
 const isSuccess = (statusCode: number | null): boolean => statusCode !== null && statusCode >= 200 && statusCode < 300;
 
+const RECORD_ATTEMPT = `
+  with moved as (
+    update webhook_deliveries
+    set status = $3, status_code = $4, attempts = $5::integer, next_attempt_at = $6, last_attempt_at = $7, response_body = $8,
+      claimed_until = null, updated_at = $9
+    where id = $1 and status = 'pending' and attempts = $2
+    returning id)
+  insert into webhook_delivery_attempts (delivery_id, number, started_at, duration_ms, status_code, error)
+  select id, $5::integer, $7::timestamptz, $10::integer, $4::integer, $11::text from moved returning delivery_id`;
+
+/** Writes a settlement; when the content of the event's resource was removed meanwhile, the delivery goes with it. */
+const settling = (delivery: DueDelivery, write: (tx: Tx) => Promise<object[]>): Promise<object[]> =>
+  inTransaction(async (tx) => {
+    await holdEvent(tx, delivery.eventId);
+    const written = await write(tx);
+    if (written.length > 0) await forgetPurged(tx, { deliveryId: delivery.id, eventId: delivery.eventId });
+    return written;
+  });
+
 /**
  * Records one attempt: only the move from n to n + 1 of a pending row is written, so the first writer wins, and the claim
  * ends with it. The wait runs from the end of the attempt.
@@ -187,29 +208,25 @@ async function recordAttempt(delivery: DueDelivery, posted: Posted): Promise<Att
   const waitMs = success ? null : backoffMs(number, baseMs, randomFactor(BACKOFF_SPREAD));
   const nextAttemptAt = waitMs === null ? null : shifted(posted.endedAt, waitMs);
   const status: DeliveryStatus = success ? 'success' : nextAttemptAt === null ? 'failed' : 'pending';
-  const written = await query(
-    `with moved as (
-       update webhook_deliveries
-       set status = $3, status_code = $4, attempts = $5::integer, next_attempt_at = $6, last_attempt_at = $7, response_body = $8,
-         claimed_until = null, updated_at = $9
-       where id = $1 and status = 'pending' and attempts = $2
-       returning id)
-     insert into webhook_delivery_attempts (delivery_id, number, started_at, duration_ms, status_code, error)
-     select id, $5::integer, $7::timestamptz, $10::integer, $4::integer, $11::text from moved returning delivery_id`,
-    [
-      delivery.id,
-      delivery.attempts,
-      status,
-      posted.statusCode,
-      number,
-      nextAttemptAt,
-      posted.startedAt,
-      posted.text,
-      posted.endedAt,
-      Math.max(0, posted.endedAt.getTime() - posted.startedAt.getTime()),
-      posted.error,
-    ],
-  );
+  const record = (tx?: Tx) =>
+    query(
+      RECORD_ATTEMPT,
+      [
+        delivery.id,
+        delivery.attempts,
+        status,
+        posted.statusCode,
+        number,
+        nextAttemptAt,
+        posted.startedAt,
+        posted.text,
+        posted.endedAt,
+        Math.max(0, posted.endedAt.getTime() - posted.startedAt.getTime()),
+        posted.error,
+      ],
+      tx,
+    );
+  const written = nextAttemptAt === null ? await settling(delivery, record) : await record();
   if (written.length === 0) {
     log.warn({ msg: 'late_result', delivery_id: delivery.id, attempt: number });
     return { kind: 'late' };
@@ -223,11 +240,14 @@ async function settleUnsent(
   delivery: DueDelivery,
   why: 'webhook_inactive' | 'secret_unavailable',
 ): Promise<AttemptOutcome> {
-  const written = await query(
-    `update webhook_deliveries
-     set status = 'failed', status_code = null, response_body = $3, next_attempt_at = null, claimed_until = null, updated_at = $4
-     where id = $1 and status = 'pending' and attempts = $2 returning id`,
-    [delivery.id, delivery.attempts, why, clock.now()],
+  const written = await settling(delivery, (tx) =>
+    query(
+      `update webhook_deliveries
+       set status = 'failed', status_code = null, response_body = $3, next_attempt_at = null, claimed_until = null, updated_at = $4
+       where id = $1 and status = 'pending' and attempts = $2 returning id`,
+      [delivery.id, delivery.attempts, why, clock.now()],
+      tx,
+    ),
   );
   return { kind: written.length === 0 ? 'late' : 'failed' };
 }

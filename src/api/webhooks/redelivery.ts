@@ -43,8 +43,8 @@ interface FormerDelivery {
 }
 
 /**
- * The locks keep the webhook's deletion and the retention from taking what the new row refers to; the webhook's comes
- * first, as in its deletion.
+ * The locks keep the webhook's deletion, a purge and the retention from taking what the new row refers to; the webhook's
+ * comes first, as in its deletion, then the event's, as in a purge.
  */
 async function settledDelivery(
   { projectId, deliveryId }: { projectId: string; deliveryId: string },
@@ -53,6 +53,12 @@ async function settledDelivery(
   const webhook = await queryOne<{ active: boolean }>(
     `select active from webhooks
      where id = (select webhook_id from webhook_deliveries where project_id = $1 and id = $2) for key share`,
+    [projectId, deliveryId],
+    tx,
+  );
+  await query(
+    `select id from events
+     where id = (select event_id from webhook_deliveries where project_id = $1 and id = $2) for key share`,
     [projectId, deliveryId],
     tx,
   );
@@ -95,10 +101,13 @@ export async function recoverDeliveries({
     if (webhook === null) throw notFound();
     if (!webhook.active) throw inactive();
     const lost = await lostEvents({ webhookId, since }, tx);
+    const kept = await heldEvents(lost, tx);
     return insertRedeliveries(
       tx,
       projectId,
-      lost.map(({ event_id, event_type }) => ({ webhookId, eventId: event_id, eventType: event_type })),
+      lost
+        .filter(({ event_id }) => kept.has(event_id))
+        .map(({ event_id, event_type }) => ({ webhookId, eventId: event_id, eventType: event_type })),
     );
   });
   firstAttempts.offer(ids);
@@ -119,3 +128,13 @@ const lostEvents = ({ webhookId, since }: { webhookId: string; since: Date }, tx
     [webhookId, since, RECOVERED_MAX],
     tx,
   );
+
+/** Keeps events from being purged until the transaction ends; those that went meanwhile are left out. */
+async function heldEvents(lost: { event_id: string }[], tx: Tx): Promise<ReadonlySet<string>> {
+  const held = await query<{ id: string }>(
+    'select id from events where id = any($1::text[]) order by id for key share',
+    [lost.map(({ event_id }) => event_id)],
+    tx,
+  );
+  return new Set(held.map(({ id }) => id));
+}
