@@ -222,12 +222,13 @@ describe('the purge of a generation', () => {
     expect(submitted.body).not.toHaveProperty('output');
   });
 
-  test('of a failed one removes its error', async () => {
+  test('of a failed one removes its error, from its trace too', async () => {
     const agent = await agentSaying([{ status: 404, body: { error: { message: 'secret of the model' } } }]);
-    const { generation_id: id } = (await generate(agent.id)).body.error.meta;
+    const { generation_id: id, trace_id: traceId } = (await generate(agent.id)).body.error.meta;
     const { body } = await purge(`/generations/${id}`);
     expect(body).toMatchObject({ status: 'failed', stop_reason: 'error', error: null, ...STAMP });
     expect((await get(`/generations/${id}/transcript`)).body).toMatchObject({ error: null, ...STAMP });
+    expect((await get(`/traces/${traceId}`)).body).toMatchObject({ error: null, ...UNSTAMPED });
   });
 
   test('is repeatable: the first stamp stays, and names the key that asked', async () => {

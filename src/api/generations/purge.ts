@@ -23,7 +23,7 @@ export const inProgress = (generationId?: string): ApiError =>
 
 /**
  * Removes the content of generations in the caller's transaction: input, steps, output, error, metadata, stored tool
- * outputs, and the events that tell of them with their settled deliveries. Rows, counts, usage and attribution stay. One
+ * outputs, the error that their trace repeats, and the events that tell of them with their settled deliveries. Rows, counts, usage and attribution stay. One
  * that has a stamp already keeps it and is left alone. Safe to repeat.
  * Spec: Generations, what is kept; Traces, content purge.
  * @param ids generations of one project
@@ -44,7 +44,10 @@ export async function purgeGenerations(tx: Tx, projectId: string, ids: string[],
     `with contents as (delete from generation_contents where generation_id = any($1::text[])),
      steps as (update generation_steps set content = null where generation_id = any($1::text[]) and content is not null),
      calls as (delete from generation_calls where generation_id = any($1::text[])),
-     submissions as (update generation_submissions set body = 'null' where generation_id = any($1::text[]))
+     submissions as (update generation_submissions set body = 'null' where generation_id = any($1::text[])),
+     -- A trace repeats the error of the last generation that failed in it.
+     errors as (update traces t set error = null, updated_at = $2 from generations g
+       where g.id = any($1::text[]) and t.id = g.trace_id and t.error -> 'meta' ->> 'generation_id' = g.id)
      update generations set error = null, metadata = null, content_redacted_at = $2, updated_at = $2,
        content_redacted_by_principal_type = $3, content_redacted_by_principal_id = $4
      where id = any($1::text[])`,
