@@ -1,4 +1,5 @@
 import type { LanguageModelV3, LanguageModelV3StreamPart } from '@ai-sdk/provider';
+import { InvalidResponseDataError } from '@ai-sdk/provider';
 import { z } from 'zod';
 import type { Vendor } from './vendors';
 
@@ -32,6 +33,8 @@ const GoogleChunk = z.object({
 });
 const Exception = z.looseObject({ message: z.string().optional() });
 const EXCEPTION = /Exception$/;
+/** How one of the packages says that a stream ended early. */
+const UNFINISHED = /ended without a finish reason/;
 
 /** These packages tell an error of a stream without its name, or not at all; the raw chunk before it has it. */
 const READS_RAW: readonly Vendor[] = ['bedrock', 'google', 'vertex'];
@@ -61,28 +64,34 @@ export function watched(model: LanguageModelV3, vendor: Vendor, hidden: readonly
 }
 
 function watcher({ passesRaw, hidden }: { passesRaw: boolean; hidden: readonly string[] }) {
-  let named: StreamedError | null = null;
-  let failed = false;
+  let ended = false;
+  /** Only the first reason is told: what follows an error in a stream follows from it, and would look like an ending. */
+  const fail = (controller: TransformStreamDefaultController<LanguageModelV3StreamPart>, error: unknown): void => {
+    if (!ended) controller.enqueue({ type: 'error', error: new ProviderCallError(error, hidden) });
+    ended = true;
+  };
   return new TransformStream<LanguageModelV3StreamPart, LanguageModelV3StreamPart>({
     transform(part, controller) {
-      const fail = (error: unknown): void => {
-        // The first reason is the reason; what follows an error in a stream follows from it.
-        if (!failed) controller.enqueue({ type: 'error', error: new ProviderCallError(error, hidden) });
-        failed = true;
-      };
       if (part.type === 'raw') {
-        named ??= namedError(part.rawValue);
-        if (named !== null) fail(named);
+        const named = namedError(part.rawValue);
+        if (named !== null) fail(controller, named);
         if (passesRaw) controller.enqueue(part);
         return;
       }
       if (part.type === 'error') {
-        fail(plainError(part.error));
+        fail(controller, plainError(part.error));
         return;
       }
-      if (part.type === 'finish' && !failed && endsUnsaid(part)) fail(new CutStreamError('the stream ended early'));
-      // What follows an error would look like an ending.
-      if (part.type !== 'finish' || !failed) controller.enqueue(part);
+      if (part.type !== 'finish') {
+        controller.enqueue(part);
+        return;
+      }
+      if (endsUnsaid(part)) fail(controller, new CutStreamError('the stream ended early'));
+      if (!ended) controller.enqueue(part);
+      ended = true;
+    },
+    flush(controller) {
+      fail(controller, new CutStreamError('the stream ended early'));
     },
   });
 }
@@ -112,6 +121,8 @@ const Plain = z.object({
 
 /** Error objects of the OpenAI and Anthropic wires; anything else stays what it is. */
 function plainError(error: unknown): unknown {
+  if (InvalidResponseDataError.isInstance(error) && UNFINISHED.test(error.message))
+    return new CutStreamError(error.message);
   if (error instanceof Error) return error;
   if (typeof error === 'string') return new StreamedError(null, error);
   const plain = Plain.safeParse(error);
