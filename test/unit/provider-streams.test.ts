@@ -1,7 +1,6 @@
 import '../support/contract-settings';
 import type { LanguageModelV3StreamPart } from '@ai-sdk/provider';
-import { EventStreamCodec } from '@smithy/eventstream-codec';
-import { fromUtf8, toUtf8 } from '@smithy/util-utf8';
+import { crc32 } from 'node:zlib';
 import { closeOutbound } from '../../src/api/core/outbound';
 import type { ModelAccess } from '../../src/api/providers/access';
 import { languageModel } from '../../src/api/providers/adapters';
@@ -61,15 +60,26 @@ async function streamed(provider: ModelAccess['provider']): Promise<{ text: stri
 }
 
 const sse = (...events: object[]) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
-const codec = new EventStreamCodec(toUtf8, fromUtf8);
-const frame = (type: 'event' | 'exception', name: string, data: object): Uint8Array =>
-  codec.encode({
-    headers: {
-      ':message-type': { type: 'string', value: type },
-      [type === 'event' ? ':event-type' : ':exception-type']: { type: 'string', value: name },
-    },
-    body: fromUtf8(JSON.stringify(data)),
-  });
+/** A frame of Amazon's event stream: lengths and their sum, headers of text, the body, the sum of all. */
+function frame(type: 'event' | 'exception', name: string, data: object): Uint8Array {
+  const header = (key: string, value: string) => {
+    const length = Buffer.alloc(2);
+    length.writeUInt16BE(value.length);
+    return Buffer.concat([Buffer.from([key.length]), Buffer.from(key), Buffer.from([7]), length, Buffer.from(value)]);
+  };
+  const sum = (bytes: Uint8Array) => {
+    const written = Buffer.alloc(4);
+    written.writeUInt32BE(crc32(bytes));
+    return written;
+  };
+  const headers = Buffer.concat([header(':message-type', type), header(`:${type}-type`, name)]);
+  const payload = Buffer.from(JSON.stringify(data));
+  const lengths = Buffer.alloc(8);
+  lengths.writeUInt32BE(16 + headers.length + payload.length);
+  lengths.writeUInt32BE(headers.length, 4);
+  const message = Buffer.concat([lengths, sum(lengths), headers, payload]);
+  return Buffer.concat([message, sum(message)]);
+}
 
 const openAi = { id: 'c', created: 0, model: 'm' };
 const begun: Record<string, () => string | Uint8Array> = {
