@@ -97,11 +97,9 @@ const config = z
     api_version: apiVersion.optional(),
     apiKey: configKey.optional(),
   })
+  .meta({ id: 'AiProviderConfigInput' })
   .nullable()
-  .meta({
-    id: 'AiProviderConfigInput',
-    description: 'Settings of `bedrock`, `vertex` and `azure`; null for the other vendors',
-  });
+  .meta({ description: 'Settings of `bedrock`, `vertex` and `azure`; null for the other vendors' });
 
 export const AiProviderCreate = z
   .strictObject({
