@@ -13,6 +13,7 @@ const columns: Record<EncryptedTable, { keyId: string; data: string; place: stri
   secrets: { keyId: 'value_key_id', data: 'value_data', place: 'value' },
   webhooks: { keyId: 'secret_key_id', data: 'secret_data', place: 'secret' },
   tools: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
+  ai_providers: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
 };
 
 export const reencryptionActivities = () => ({

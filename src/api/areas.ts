@@ -6,6 +6,7 @@ import { devRoutes } from './dev/routes';
 import { generationRoutes } from './generations/routes';
 import { operationsRoutes } from './operations/routes';
 import { projectRoutes } from './projects/routes';
+import { providerDetailRoutes } from './providers/detail-routes';
 import { aiProviderRoutes } from './providers/routes';
 import { secretRoutes } from './secrets/routes';
 import { toolRoutes } from './tools/routes';
@@ -22,6 +23,7 @@ export const areas: Route[] = [
   ...projectRoutes,
   ...secretRoutes,
   ...aiProviderRoutes,
+  ...providerDetailRoutes,
   ...toolRoutes,
   ...agentRoutes,
   ...generationRoutes,

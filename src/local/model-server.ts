@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { chatRequestOf, messagesWire, modelListing } from './model-server/anthropic';
 import type { CallFilter, LiveCall, ModelCall } from './model-server/calls';
 import { CallLog, parseKey } from './model-server/calls';
-import { buildCompletion } from './model-server/completion';
+import { buildCompletion, chatWire } from './model-server/completion';
 import type { Controls } from './model-server/control';
 import { serveControl } from './model-server/control';
 import { defaultReply } from './model-server/default-reply';
@@ -12,7 +13,8 @@ import { Gates } from './model-server/gates';
 import { BodyTooLarge, listen, readBody, sendJson, stop } from './model-server/http';
 import type { Reply } from './model-server/script';
 import { Scripts } from './model-server/script';
-import { errorAnswer, parseChatRequest, WireError } from './model-server/wire';
+import type { Wire } from './model-server/wire';
+import { parseChatRequest, WireError } from './model-server/wire';
 
 export type { CallFilter, ModelCall } from './model-server/calls';
 
@@ -23,13 +25,13 @@ const heldTimeoutMs = 10_000;
 export interface ModelServerOptions {
   /** 0, the default, takes a free port. */
   port?: number;
-  /** When set, requests under `/v1` with another bearer token are refused with 401. */
+  /** When set, requests under `/v1` with another bearer token or `x-api-key` are refused with 401. */
   apiKey?: string;
 }
 
 /** A running stand-in for a model vendor, on 127.0.0.1. */
 export interface ModelServer extends Controls {
-  /** Base URL for OpenAI clients, `/v1` included. */
+  /** Base URL for OpenAI and Anthropic clients, `/v1` included. */
   url: string;
   port: number;
   /** Resolves once a matching call is being held (a gate or a delay); rejects after `timeoutMs` (10,000). */
@@ -38,8 +40,8 @@ export interface ModelServer extends Controls {
 }
 
 /**
- * Starts the local model server: an OpenAI-compatible HTTP service whose answers are deterministic, and scripted where
- * asked. It stands in for a vendor in development and tests, and every answer says so in `X-Model-Server`.
+ * Starts the local model server: an HTTP service that speaks the wires of OpenAI and of Anthropic, whose answers are
+ * deterministic, and scripted where asked. It stands in for a vendor in development and tests, and every answer says so in `X-Model-Server`.
  */
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
   const service = new ModelService(options.apiKey ?? null);
@@ -104,7 +106,7 @@ class ModelService implements Controls {
       await this.#route(request, response);
     } catch (error) {
       if (response.headersSent || response.destroyed) response.destroy();
-      else sendJson(response, errorAnswer(refusalOf(error)));
+      else sendJson(response, wireOf(request).errorAnswer(refusalOf(error)));
     }
   }
 
@@ -114,15 +116,14 @@ class ModelService implements Controls {
     switch (`${request.method ?? ''} ${path}`) {
       case 'GET /':
         response.setHeader('content-type', 'text/plain; charset=utf-8');
-        response.end(
-          'Local model server: a deterministic stand-in for an OpenAI-compatible vendor. No model runs here.\n',
-        );
+        response.end('Local model server: a deterministic stand-in for a vendor of models. No model runs here.\n');
         return;
       case 'GET /v1/models':
         this.#authorise(request);
-        sendJson(response, { status: 200, body: this.#models() });
+        sendJson(response, { status: 200, body: this.#models(wireOf(request)) });
         return;
       case 'POST /v1/chat/completions':
+      case 'POST /v1/messages':
       case 'POST /v1/embeddings':
         return this.#serveCall(request, response, path);
       default:
@@ -130,8 +131,9 @@ class ModelService implements Controls {
     }
   }
 
-  #models(): unknown {
+  #models(wire: Wire): unknown {
     const names = [...new Set([...listedModels, ...this.#scripts.models()])].sort();
+    if (wire === messagesWire) return modelListing(names);
     return {
       object: 'list',
       data: names.map((id) => ({ id, object: 'model', created: 0, owned_by: 'local-stand-in' })),
@@ -140,12 +142,13 @@ class ModelService implements Controls {
 
   async #serveCall(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const call = await this.#record(request, path);
-    const exchange = new Exchange({ response, call, calls: this.#log, gates: this.#gates });
+    const exchange = new Exchange({ response, call, calls: this.#log, gates: this.#gates, wire: wireOf(request) });
     this.#underWay.add(exchange);
     try {
       this.#authorise(request);
       const body = JSON.parse(call.text) as unknown;
-      await (path === '/v1/embeddings' ? this.#embed(exchange, call, body) : this.#chat(exchange, call, body));
+      if (path === '/v1/embeddings') await this.#embed(exchange, call, body);
+      else await this.#chat(exchange, call, path === '/v1/messages' ? chatRequestOf(body) : body);
     } finally {
       this.#underWay.delete(exchange);
     }
@@ -161,7 +164,8 @@ class ModelService implements Controls {
   }
 
   #authorise(request: IncomingMessage): void {
-    if (this.#apiKey === null || request.headers.authorization === `Bearer ${this.#apiKey}`) return;
+    const { authorization, 'x-api-key': key } = request.headers;
+    if (this.#apiKey === null || authorization === `Bearer ${this.#apiKey}` || key === this.#apiKey) return;
     throw new WireError(401, 'Incorrect API key provided.');
   }
 
@@ -190,6 +194,10 @@ class ModelService implements Controls {
     return status === undefined ? undefined : { status: Number(status) };
   }
 }
+
+/** Anthropic's clients name their version on every request. */
+const wireOf = ({ url, headers }: IncomingMessage): Wire =>
+  headers['anthropic-version'] !== undefined || url?.startsWith('/v1/messages') === true ? messagesWire : chatWire;
 
 function refusalOf(error: unknown): { status: number; message: string; param?: string | null } {
   if (error instanceof WireError) return error;

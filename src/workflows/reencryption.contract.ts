@@ -1,8 +1,11 @@
 export const REENCRYPTION = 'reencryption';
 
 /** Tables that hold encrypted values, by name. */
-export const ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools'] as const;
+export const ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools', 'ai_providers'] as const;
 export type EncryptedTable = (typeof ENCRYPTED_TABLES)[number];
+
+/** The tables that runs begun by the first builds go through. */
+export const FIRST_ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools'] as const satisfies readonly EncryptedTable[];
 
 export interface ReencryptionInput {
   /** The key under which every row is to be. */

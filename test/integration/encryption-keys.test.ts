@@ -3,6 +3,7 @@ import { config } from '../../src/api/core/config';
 import { query, queryOne } from '../../src/api/core/db';
 import { currentKeyId, decrypt } from '../../src/api/core/encryption';
 import { engine, runEnded } from '../../src/api/core/temporal';
+import { providerAccess } from '../../src/api/providers/service';
 import { ensureEngine, isNewEnough } from '../../src/engine-setup';
 import { startReencryption } from '../../src/reencryption';
 import { useService } from '../support/app';
@@ -36,6 +37,16 @@ test('values under an older key stay readable, and a run at worker start brings 
     underOldKey('the old value', `secrets/value/${String(readable.id)}`),
   ]);
   await query("update secrets set value_key_id = 'deadbeef' where id = $1", [lost.id]);
+  const bedrock = { region: 'eu-central-1', apiKey: 'x' };
+  const provider = created(
+    await api.post(`${at}/ai-providers`, { name: 'p', provider: 'bedrock', default_model: 'm', config: bedrock }),
+  );
+  await query('update ai_providers set literals_key_id = $2, literals_data = $3 where id = $1', [
+    provider.id,
+    oldKeyId,
+    underOldKey('{"apiKey":"the old key"}', `ai_providers/literals/${String(provider.id)}`),
+  ]);
+  expect(await providerAccess(project.id, provider.id)).toMatchObject({ apiKey: 'the old key' });
   await query('update webhooks set secret_key_id = $2, secret_data = $3 where id = $1', [
     webhook.id,
     oldKeyId,
@@ -58,6 +69,10 @@ test('values under an older key stay readable, and a run at worker start brings 
   expect(
     decrypt({ keyId: hook!.key, data: hook!.data }, { table: 'webhooks', column: 'secret', rowId: webhook.id }),
   ).toBe('whsec_old');
+  expect(await queryOne('select literals_key_id as key from ai_providers where id = $1', [provider.id])).toEqual({
+    key: currentKeyId(),
+  });
+  expect(await providerAccess(project.id, provider.id)).toMatchObject({ apiKey: 'the old key' });
   // Without its key a value stays as it is, for the day the key is found.
   expect(await queryOne('select value_key_id as key from secrets where id = $1', [lost.id])).toEqual({
     key: 'deadbeef',
@@ -65,6 +80,29 @@ test('values under an older key stay readable, and a run at worker start brings 
   const result = (await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).result()) as { unreadable: number };
   expect(result.unreadable).toBeGreaterThanOrEqual(1);
   await query('delete from secrets where id = $1', [lost.id]);
+});
+
+test('a key in the config of a provider alone is reason for a run', async () => {
+  const owner = await service.signedIn();
+  const project = await service.project(owner);
+  const bedrock = { region: 'eu-central-1', apiKey: 'x' };
+  const { id } = created(
+    await service
+      .client(owner.token)
+      .post(`/v1/projects/${project.id}/ai-providers`, {
+        name: 'p',
+        provider: 'bedrock',
+        default_model: 'm',
+        config: bedrock,
+      }),
+  );
+  const before = await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).describe();
+  await query("update ai_providers set literals_key_id = 'deadbeef' where id = $1", [id]);
+  await startReencryption();
+  expect(await runEnded(`reencrypt/${currentKeyId()}`, 20_000)).toBe(true);
+  const after = await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).describe();
+  expect(after.runId).not.toBe(before.runId);
+  await query('delete from ai_providers where id = $1', [id]);
 });
 
 test('with every value under the present key no run is started', async () => {

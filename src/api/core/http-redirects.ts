@@ -5,7 +5,16 @@ import { checkedUrl, open, type ExchangeLimits, type Hop, type Opened } from './
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const KEEPS_METHOD = new Set([307, 308]);
 /** Credentials of the first origin; another one must never see them. */
-const ORIGIN_HEADERS = new Set(['authorization', 'cookie', 'proxy-authorization']);
+const ORIGIN_HEADERS = new Set([
+  'authorization',
+  'cookie',
+  'proxy-authorization',
+  // Headers in which vendors of models take their keys.
+  'x-api-key',
+  'api-key',
+  'x-goog-api-key',
+  'x-amz-security-token',
+]);
 
 /** `error`: an answer that redirects is a failure; `never`: it is the answer. */
 export type RedirectMode = 'never' | 'follow' | 'error';

@@ -1,10 +1,7 @@
 import { DataTypes, Model } from 'sequelize';
 import type { InferAttributes, InferCreationAttributes } from 'sequelize';
 import { db } from '../core/db';
-
-/** The vendors this build has an adapter for. */
-export const servedVendors = ['openai', 'custom'] as const;
-export type Vendor = (typeof servedVendors)[number];
+import type { StoredConfig, Vendor } from './vendors';
 
 /** A vendor of models and how to reach it. */
 export class AiProvider extends Model<InferAttributes<AiProvider>, InferCreationAttributes<AiProvider>> {
@@ -14,10 +11,16 @@ export class AiProvider extends Model<InferAttributes<AiProvider>, InferCreation
   declare provider: Vendor;
   /** The vendor's own model id; serves agents that name no model. */
   declare defaultModel: string;
-  /** The key; null = calls carry none. */
+  /** The credential; null = `config.apiKey`, or calls carry none. */
   declare secretId: string | null;
   /** Where the vendor's interface stands; null = the vendor's own address. */
   declare baseUrl: string | null;
+  /** Settings of the vendor; a key written out in them stands as `{"no_echo": true}`. */
+  declare config: StoredConfig | null;
+  /** Which deployment key encrypted the literals; null = there are none. */
+  declare literalsKeyId: string | null;
+  /** Ciphertext of what was written out in `config`: JSON of `{apiKey}`. */
+  declare literalsData: Buffer | null;
   declare createdAt: Date;
   declare updatedAt: Date;
 }
@@ -31,6 +34,9 @@ AiProvider.init(
     defaultModel: DataTypes.TEXT,
     secretId: DataTypes.TEXT,
     baseUrl: DataTypes.TEXT,
+    config: DataTypes.JSON,
+    literalsKeyId: DataTypes.TEXT,
+    literalsData: DataTypes.BLOB,
     createdAt: DataTypes.DATE(3),
     updatedAt: DataTypes.DATE(3),
   },

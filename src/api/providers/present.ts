@@ -1,5 +1,7 @@
 import type { z } from 'zod';
 import type { AiProvider } from './models';
+import type { PriceRow } from './prices';
+import type { ProviderPriceOut } from './price-schemas';
 import type { AiProviderOut } from './schemas';
 
 /** A provider as the API shows it; of its key only the secret's id. */
@@ -11,7 +13,22 @@ export const presentAiProvider = (row: AiProvider): z.output<typeof AiProviderOu
   default_model: row.defaultModel,
   secret_id: row.secretId,
   base_url: row.baseUrl,
-  config: null,
+  config: row.config,
   created_at: row.createdAt.toISOString(),
   updated_at: row.updatedAt.toISOString(),
+});
+
+/** A price as the API shows it: a number of US dollars a unit. */
+export const presentProviderPrice = (row: PriceRow): z.output<typeof ProviderPriceOut> => ({
+  id: row.id,
+  ai_provider_id: row.aiProviderId,
+  project_id: row.projectId,
+  meter_type: row.meterType,
+  provider: row.provider,
+  model: row.model,
+  component: row.component,
+  unit: row.unit,
+  unit_price: Number(row.unitPrice),
+  effective_from: row.effectiveFrom.toISOString(),
+  created_at: row.createdAt.toISOString(),
 });

@@ -36,6 +36,7 @@ export const aiProviderRoutes: Route[] = [
         defaultModel: body.default_model,
         secretId: body.secret_id,
         baseUrl: body.base_url,
+        config: body.config,
       });
       return { status: 201, body: presentAiProvider(created) };
     },
@@ -89,6 +90,7 @@ export const aiProviderRoutes: Route[] = [
         ...(body.default_model === undefined ? {} : { defaultModel: body.default_model }),
         ...(body.secret_id === undefined ? {} : { secretId: body.secret_id }),
         ...(body.base_url === undefined ? {} : { baseUrl: body.base_url }),
+        ...(body.config === undefined ? {} : { config: body.config }),
       });
       return { status: 200, body: presentAiProvider(changed) };
     },

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { idOf } from '../core/ids';
 import { OffsetQuery, booleanText, offsetPage } from '../core/pages';
-import { servedVendors } from './models';
+import { PROJECT } from './access';
+import { VERTEX_LOCATION, servedVendors } from './vendors';
 
 const URL_CHARACTERS_MAX = 2048;
-/** Vendors of the contract that this build has no adapter for. */
-const UNSERVED = ['anthropic', 'google', 'xai', 'groq', 'ollama', 'azure', 'bedrock', 'vertex', 'gateway', 'svc'];
+const KEY_CHARACTERS_MAX = 65_536;
 
 const name = z.string().min(1).max(255).meta({
   description: 'Label, 1 to 255 characters',
@@ -15,21 +15,22 @@ const name = z.string().min(1).max(255).meta({
 const vendor = z
   .enum(servedVendors, {
     error: ({ input }) =>
-      typeof input === 'string' && UNSERVED.includes(input)
-        ? `${input} is not served by this build; it serves ${servedVendors.join(' and ')}`
-        : undefined,
+      input === 'svc' ? 'svc is not served by this build: its catalog of managed models is empty' : undefined,
   })
-  .meta({ description: '`openai`, or `custom` for another server that speaks the same interface' });
+  .meta({
+    description:
+      'Vendor; `custom` and `gateway` are other servers that speak the interface of `openai`, as `ollama` does',
+  });
 
 const defaultModel = z.string().min(1).max(255).meta({
   description: 'The vendor’s own model id; serves agents that name no model',
   example: 'gpt-4.1-mini',
 });
 
-const secretId = z
-  .string()
-  .nullable()
-  .meta({ description: 'Secret of this project that holds the key; null = calls carry none' });
+const secretId = z.string().nullable().meta({
+  description:
+    'Secret of this project that holds the credential: a key; for `bedrock` also JSON of `accessKeyId`, `secretAccessKey` and `sessionToken`, for `vertex` the key file of a service account',
+});
 
 /** What is wrong with a base URL, or null. */
 function baseUrlProblem(text: string): string | null {
@@ -53,14 +54,52 @@ const baseUrl = z
   })
   .nullable()
   .meta({
-    description: 'Where the interface stands; required for `custom`, null = the vendor’s own address',
+    description:
+      'Where the interface stands; required for `custom`, `gateway`, `azure` and `ollama`, null = the vendor’s own address',
     example: 'https://models.example.com/v1',
   });
 
+/** It becomes a part of the vendor's host name, so it must not be able to name another host. */
+const place = (description: string, example: string) =>
+  z
+    .string()
+    .regex(/^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/, 'must be lower-case letters, digits and hyphens')
+    .meta({ description, example });
+
+const configKey = z
+  .string({
+    error: ({ input }) =>
+      typeof input === 'object' && input !== null && 'no_echo' in input
+        ? 'stands for a value that is not shown; send the value itself'
+        : undefined,
+  })
+  .min(1)
+  .max(KEY_CHARACTERS_MAX)
+  .meta({ description: 'Key of `bedrock` or `vertex` in the place of a secret; reads back as `no_echo`' });
+
+const project = z
+  .string()
+  .regex(PROJECT, 'must be the id of a project')
+  .meta({ description: 'Cloud project of `vertex`; absent = the one its key file names', example: 'my-project' });
+
+const apiVersion = z
+  .string()
+  .regex(/^[A-Za-z0-9.-]{1,40}$/, 'must be a version as the vendor writes it')
+  .meta({ description: 'Version of the interface of `azure`', example: '2024-10-21' });
+
+const region = place('Region of `bedrock`', 'eu-central-1');
+
 const config = z
-  .null({ error: 'is not served by this build' })
-  .optional()
-  .meta({ description: 'Settings of vendors that this build does not serve; only null' });
+  .strictObject({
+    region: region.optional(),
+    project: project.optional(),
+    location: place(`Location of \`vertex\`; absent = ${VERTEX_LOCATION}`, VERTEX_LOCATION).optional(),
+    api_version: apiVersion.optional(),
+    apiKey: configKey.optional(),
+  })
+  .meta({ id: 'AiProviderConfigInput' })
+  .nullable()
+  .meta({ description: 'Settings of `bedrock`, `vertex` and `azure`; null for the other vendors' });
 
 export const AiProviderCreate = z
   .strictObject({
@@ -69,7 +108,7 @@ export const AiProviderCreate = z
     default_model: defaultModel,
     secret_id: secretId.default(null),
     base_url: baseUrl.default(null),
-    config,
+    config: config.default(null),
   })
   .meta({ id: 'AiProviderCreate' });
 
@@ -80,9 +119,22 @@ export const AiProviderUpdate = z
     default_model: defaultModel.optional(),
     secret_id: secretId.optional(),
     base_url: baseUrl.optional(),
-    config,
+    config: config.optional(),
   })
   .meta({ id: 'AiProviderUpdate' });
+
+const AiProviderConfig = z
+  .strictObject({
+    region: z.string().optional().meta({ description: 'Region of `bedrock`' }),
+    project: z.string().optional().meta({ description: 'Cloud project of `vertex`' }),
+    location: z.string().optional().meta({ description: 'Location of `vertex`' }),
+    api_version: z.string().optional().meta({ description: 'Version of the interface of `azure`' }),
+    apiKey: z
+      .strictObject({ no_echo: z.literal(true).meta({ description: 'The value is kept and never shown' }) })
+      .optional()
+      .meta({ description: 'Stands for a key that was written out' }),
+  })
+  .meta({ id: 'AiProviderConfig' });
 
 export const AiProviderOut = z
   .strictObject({
@@ -91,9 +143,9 @@ export const AiProviderOut = z
     name: z.string().meta({ description: 'Label' }),
     provider: z.enum(servedVendors).meta({ description: 'Vendor' }),
     default_model: z.string().meta({ description: 'Model of agents that name none' }),
-    secret_id: z.string().nullable().meta({ description: 'Secret that holds the key' }),
+    secret_id: z.string().nullable().meta({ description: 'Secret that holds the credential' }),
     base_url: z.string().nullable().meta({ description: 'Where the interface stands; null = the vendor’s own' }),
-    config: z.null().meta({ description: 'Always null for the vendors served' }),
+    config: AiProviderConfig.nullable().meta({ description: 'Settings of the vendor' }),
     created_at: z.iso.datetime().meta({ description: 'When it was made' }),
     updated_at: z.iso.datetime().meta({ description: 'When it last changed' }),
   })
@@ -103,10 +155,32 @@ export const AiProviderPage = offsetPage(AiProviderOut).meta({ id: 'AiProviderPa
 
 export const AiProviderParams = z.strictObject({ ai_provider_id: idOf('aiProvider') });
 
+const words = (description: string) => z.array(z.string()).optional().meta({ description });
+
+const ListedModel = z
+  .strictObject({
+    id: z.string().meta({ description: 'The vendor’s own model id', example: 'gpt-4.1-mini' }),
+    display_name: z.string().optional().meta({ description: 'Name for people' }),
+    vendor: z.string().optional().meta({ description: 'Who made or owns it' }),
+    input_modalities: words('What it takes, e.g. `text`'),
+    output_modalities: words('What it gives, e.g. `text`'),
+    streaming: z.boolean().optional().meta({ description: 'Whether it streams' }),
+    lifecycle: z.string().optional().meta({ description: 'Stage, in the vendor’s word in lower case' }),
+    inference_types: words('How it can be called, in the vendor’s words in lower case'),
+  })
+  .meta({ id: 'AiProviderModel', description: 'What the vendor does not say is absent' });
+
+export const AiProviderModels = z
+  .strictObject({
+    provider: z.enum(servedVendors).meta({ description: 'Vendor' }),
+    models: z.array(ListedModel).meta({ description: 'In the vendor’s order' }),
+  })
+  .meta({ id: 'AiProviderModels' });
+
 export const AiProviderListQuery = OffsetQuery;
 
 export const AiProviderDeleteQuery = z.strictObject({
   force: booleanText(false).meta({
-    description: 'Delete although there is usage history; live references still block',
+    description: 'Delete although there are prices or usage history; live references still block',
   }),
 });

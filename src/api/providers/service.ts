@@ -5,8 +5,11 @@ import { ApiError, invalidInput, notFound } from '../core/errors';
 import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
 import { missingSecrets, secretValue } from '../secrets/service';
+import { modelAccess, readConfigKey, storedSettings } from './access';
+import type { ConfigInput, ModelAccess } from './access';
 import { AiProvider } from './models';
-import type { Vendor } from './models';
+import { combinationProblem } from './vendors';
+import type { Combination, Vendor } from './vendors';
 
 export interface AiProviderInput {
   name: string;
@@ -14,31 +17,38 @@ export interface AiProviderInput {
   defaultModel: string;
   secretId: string | null;
   baseUrl: string | null;
+  config: ConfigInput | null;
 }
 
-/** What a model call needs of a provider, or why there is none: its row, or the value behind its secret, is gone. */
+/**
+ * What a model call needs of a provider, or why there is none: its row is gone, the value behind its secret is, or that
+ * value has no shape that the vendor knows.
+ */
 export type ProviderAccess =
-  | { ok: true; provider: Vendor; baseUrl: string | null; defaultModel: string; apiKey: string | null }
-  | { ok: false; reason: 'gone' | 'secret_gone' };
+  (ModelAccess & { ok: true; defaultModel: string }) | { ok: false; reason: 'gone' | 'secret_gone' | 'misconfigured' };
 
 /**
  * Stores a provider. No vendor is called: a wrong key shows when a model is. Not repeatable: each call makes one.
  * @throws SECRET_NOT_FOUND, VALIDATION_FAILED
  */
 export async function createAiProvider(projectId: string, input: AiProviderInput): Promise<AiProvider> {
-  assertReachable(input);
+  const id = newId('aiProvider');
+  const { config, ...plain } = input;
+  const settings = storedSettings({ id, provider: input.provider }, config);
+  assertFits({ ...plain, config: settings.config });
   return inTransaction(async (tx) => {
     await assertSecret(projectId, input.secretId, tx);
     const now = clock.now();
     return AiProvider.create(
-      { id: newId('aiProvider'), projectId, ...input, createdAt: now, updatedAt: now },
+      { id, projectId, ...plain, ...settings, createdAt: now, updatedAt: now },
       { transaction: tx },
     );
   });
 }
 
 /**
- * Changes the given fields of a provider, used from the next model call on. Repeatable.
+ * Changes the given fields of a provider, used from the next model call on; `config` is replaced whole. What the change
+ * leaves behind must fit together. Repeatable.
  * @throws not_found, SECRET_NOT_FOUND, VALIDATION_FAILED
  */
 export async function updateAiProvider(
@@ -46,6 +56,7 @@ export async function updateAiProvider(
   aiProviderId: string,
   change: Partial<AiProviderInput>,
 ): Promise<AiProvider> {
+  const { config, ...plain } = change;
   return inTransaction(async (tx) => {
     const row = await AiProvider.findOne({
       where: { projectId, id: aiProviderId },
@@ -53,16 +64,18 @@ export async function updateAiProvider(
       lock: tx.LOCK.NO_KEY_UPDATE,
     });
     if (row === null) throw notFound();
-    row.set(change);
-    assertReachable(row);
+    row.set(plain);
+    if (config !== undefined) row.set(storedSettings(row, config));
+    assertFits(row);
     if (change.secretId !== undefined) await assertSecret(projectId, change.secretId, tx);
     return row.set({ updatedAt: clock.now() }).save({ transaction: tx });
   });
 }
 
 /**
- * Deletes a provider. Agents on it always block; the history of calls it served blocks only without `force`, and keeps
- * the provider's id. The row is locked first, so that an agent being written with it is either counted or refused.
+ * Deletes a provider. Agents on it always block; prices set on it and the history of calls it served block only without
+ * `force`: the prices go with it, the history keeps the provider's id. The row is locked first, so that an agent or a
+ * price being written with it is either counted or refused.
  * @throws not_found, AI_PROVIDER_HAS_DEPENDENTS
  */
 export async function deleteAiProvider(projectId: string, aiProviderId: string, force: boolean): Promise<void> {
@@ -73,14 +86,14 @@ export async function deleteAiProvider(projectId: string, aiProviderId: string, 
       lock: tx.LOCK.UPDATE,
     });
     if (row === null) throw notFound();
-    const { agents, usage } = await dependentsOf(projectId, aiProviderId, tx);
-    if (agents > 0 || (usage > 0 && !force)) {
-      throw new ApiError('AI_PROVIDER_HAS_DEPENDENTS', 'Agents or usage history name this provider.', {
+    const { agents, prices, usage } = await dependentsOf(projectId, aiProviderId, tx);
+    if (agents > 0 || (prices + usage > 0 && !force)) {
+      throw new ApiError('AI_PROVIDER_HAS_DEPENDENTS', 'Agents, prices or usage history name this provider.', {
         meta: {
           agent_count: agents,
           chat_count: 0,
           model_route_count: 0,
-          price_count: 0,
+          price_count: prices,
           usage_count: usage,
           forcible: agents === 0,
         },
@@ -114,21 +127,28 @@ export async function findProvider(projectId: string, aiProviderId: string, tx?:
 }
 
 /**
- * How to call a provider now, its key included; nothing of it is kept beyond the call it is read for.
- * A provider without a secret answers `apiKey` null.
+ * How to call a provider now, its credential included; nothing of it is kept beyond the call it is read for.
+ * A provider of a vendor that takes a key, without a secret, answers `apiKey` null. Repeatable.
  */
 export async function providerAccess(projectId: string, aiProviderId: string): Promise<ProviderAccess> {
   const row = await findProvider(projectId, aiProviderId);
-  if (row === null) return { ok: false, reason: 'gone' };
-  const apiKey = row.secretId === null ? null : await secretValue(projectId, row.secretId);
-  if (row.secretId !== null && apiKey === null) return { ok: false, reason: 'secret_gone' };
-  return { ok: true, provider: row.provider, baseUrl: row.baseUrl, defaultModel: row.defaultModel, apiKey };
+  return row === null ? { ok: false, reason: 'gone' } : accessOf(row);
 }
 
-function assertReachable({ provider, baseUrl }: Pick<AiProviderInput, 'provider' | 'baseUrl'>): void {
-  if (provider === 'custom' && baseUrl === null) {
-    throw invalidInput('VALIDATION_FAILED', 'base_url', 'is required for the provider `custom`');
-  }
+/** The same for a row at hand. */
+export async function accessOf(row: AiProvider): Promise<ProviderAccess> {
+  const { provider, baseUrl, config, secretId, defaultModel } = row;
+  const secret = secretId === null ? null : await secretValue(row.projectId, secretId);
+  if (secretId !== null && secret === null) return { ok: false, reason: 'secret_gone' };
+  const configKey = readConfigKey(row.id, row);
+  if (configKey === undefined) return { ok: false, reason: 'secret_gone' };
+  const access = modelAccess({ provider, baseUrl, config, secret, configKey });
+  return access === null ? { ok: false, reason: 'misconfigured' } : { ok: true, ...access, defaultModel };
+}
+
+function assertFits({ provider, baseUrl, secretId, config }: Combination): void {
+  const problem = combinationProblem({ provider, baseUrl, secretId, config });
+  if (problem !== null) throw invalidInput('VALIDATION_FAILED', problem.path, problem.message);
 }
 
 async function assertSecret(projectId: string, secretId: string | null, tx: Tx): Promise<void> {
@@ -140,17 +160,20 @@ async function assertSecret(projectId: string, secretId: string | null, tx: Tx):
   });
 }
 
+interface Dependents {
+  agents: number;
+  prices: number;
+  usage: number;
+}
+
 /** Agents and generations import this area, so it counts their rows by statement and not through their services. */
-async function dependentsOf(
-  projectId: string,
-  aiProviderId: string,
-  tx: Tx,
-): Promise<{ agents: number; usage: number }> {
-  const counts = await queryOne<{ agents: number; usage: number }>(
+async function dependentsOf(projectId: string, aiProviderId: string, tx: Tx): Promise<Dependents> {
+  const counts = await queryOne<Dependents>(
     `select (select count(*)::int from agents where project_id = $1 and ai_provider_id = $2) as agents,
+            (select count(*)::int from prices where project_id = $1 and ai_provider_id = $2) as prices,
             (select count(*)::int from generations where project_id = $1 and ai_provider_id = $2) as usage`,
     [projectId, aiProviderId],
     tx,
   );
-  return counts ?? { agents: 0, usage: 0 };
+  return counts ?? { agents: 0, prices: 0, usage: 0 };
 }

@@ -164,7 +164,8 @@ export async function removeContent(request: PurgeRequest): Promise<Trace> {
       if (error instanceof ApiError && error.code === 'GENERATION_IN_PROGRESS') throw await refusalOf(request);
       throw error;
     });
-    if (outcome !== 'no-run') return getTrace(projectId, traceId);
+    if (outcome === 'timeout') throw unavailable('No worker did the removal in time; it goes on when one runs.');
+    if (outcome === 'answered') return getTrace(projectId, traceId);
   }
   throw unavailable('The removal was ended before it was done; it may be asked for again.');
 }

@@ -8,7 +8,7 @@ export interface ModelCall {
   key: string | null;
   generationId: string | null;
   step: number | null;
-  /** `/v1/chat/completions` or `/v1/embeddings`. */
+  /** `/v1/chat/completions`, `/v1/messages` or `/v1/embeddings`. */
   path: string;
   /** Unix milliseconds of arrival. */
   at: number;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Reply, ReplyUsage } from './script';
-import type { ChatRequest } from './wire';
-import { countTokens, textOf } from './wire';
+import type { ChatRequest, StreamPiece, Wire } from './wire';
+import { countTokens, errorAnswer, textOf } from './wire';
 
 /** Deltas that a text without scripted chunks is cut into, at most. */
 const textDeltasMax = 200;
@@ -23,6 +23,8 @@ export interface Completion {
   toolCalls: WireToolCall[];
   finishReason: string;
   usage: WireUsage;
+  /** Part of the prompt's tokens; the chat wire has no place for it. */
+  cacheWriteTokens: number;
 }
 
 interface WireUsage {
@@ -59,8 +61,11 @@ export function buildCompletion({ request, reply, identity, created }: Completio
     toolCalls,
     finishReason: reply.finishReason ?? (toolCalls.length > 0 ? 'tool_calls' : 'stop'),
     usage: usageOf(reply.usage ?? {}, { input: promptTokens(request), output: outputTokens(text ?? '', toolCalls) }),
+    cacheWriteTokens: cacheWritesOf(reply),
   };
 }
+
+const cacheWritesOf = ({ usage }: Reply): number => usage?.cacheWriteTokens ?? 0;
 
 function digest(identity: string): string {
   return createHash('sha256').update(identity).digest('hex').slice(0, 24);
@@ -99,7 +104,7 @@ function usageOf(given: ReplyUsage, counted: { input: number; output: number }):
 }
 
 /** The body of a plain answer. */
-export function completionBody(completion: Completion): unknown {
+function completionBody(completion: Completion): unknown {
   const { id, created, model, text, toolCalls, finishReason, usage } = completion;
   const calls = toolCalls.length > 0 ? { tool_calls: toolCalls } : {};
   const message = { role: 'assistant', content: text, refusal: null, ...calls };
@@ -107,21 +112,19 @@ export function completionBody(completion: Completion): unknown {
   return { id, object: 'chat.completion', created, model, choices, usage, system_fingerprint: null };
 }
 
-/** A chunk of a streamed answer; `textDeltas` says how many text deltas are out once it is sent. */
-export interface StreamChunk {
-  data: unknown;
-  textDeltas: number;
-}
-
 /** The chunks of a streamed answer in order, without the closing `[DONE]`. */
-export function* completionChunks(completion: Completion, includeUsage: boolean): Generator<StreamChunk> {
+function* completionChunks(completion: Completion, includeUsage: boolean): Generator<StreamPiece> {
   const { id, created, model } = completion;
   const envelope = { id, object: 'chat.completion.chunk', created, model, system_fingerprint: null };
   const pending = includeUsage ? { usage: null } : {};
   let textDeltas = 0;
-  const chunk = (delta: unknown, finishReason: string | null): StreamChunk => {
+  const frame = (data: object): StreamPiece => ({
+    text: `data: ${JSON.stringify({ ...envelope, ...data })}\n\n`,
+    textDeltas,
+  });
+  const chunk = (delta: unknown, finishReason: string | null): StreamPiece => {
     const choices = [{ index: 0, delta, logprobs: null, finish_reason: finishReason }];
-    return { data: { ...envelope, choices, ...pending }, textDeltas };
+    return frame({ choices, ...pending });
   };
   yield chunk({ role: 'assistant', content: completion.text === null ? null : '', refusal: null }, null);
   for (const content of completion.chunks) {
@@ -134,11 +137,19 @@ export function* completionChunks(completion: Completion, includeUsage: boolean)
     for (const part of halves(written)) yield chunk({ tool_calls: [{ index, function: { arguments: part } }] }, null);
   }
   yield chunk({}, completion.finishReason);
-  if (includeUsage) yield { data: { ...envelope, choices: [], usage: completion.usage }, textDeltas };
+  if (includeUsage) yield frame({ choices: [], usage: completion.usage });
 }
 
+/** The wire of `POST /v1/chat/completions`. */
+export const chatWire: Wire = {
+  errorAnswer,
+  plainBody: completionBody,
+  pieces: (completion, { includeUsage }) => completionChunks(completion, includeUsage),
+  end: 'data: [DONE]\n\n',
+};
+
 /** Arguments come in pieces from the real service; two suffice to prove that the reader joins them. */
-function halves(text: string): string[] {
+export function halves(text: string): string[] {
   const middle = Math.ceil(text.length / 2);
   return [text.slice(0, middle), text.slice(middle)].filter((part) => part !== '');
 }

@@ -1,19 +1,19 @@
 import type { ServerResponse } from 'node:http';
 import type { CallLog, LiveCall } from './calls';
 import type { Completion } from './completion';
-import { completionBody, completionChunks } from './completion';
 import type { Gates } from './gates';
 import { pause } from './gates';
 import type { JsonAnswer } from './http';
 import { abortOf, sendJson } from './http';
 import type { Reply } from './script';
-import { errorAnswer } from './wire';
+import type { Wire } from './wire';
 
 interface ExchangeParts {
   response: ServerResponse;
   call: LiveCall;
   calls: CallLog;
   gates: Gates;
+  wire: Wire;
 }
 
 /** One answer on its way out, with the holds and faults that its reply asks for. */
@@ -71,7 +71,7 @@ export class Exchange {
     }
     if (status < 300) return false;
     const message = reply.text ?? `The local stand-in was asked to answer ${status}`;
-    this.send({ ...errorAnswer({ status, message }), headers: reply.headers });
+    this.send({ ...this.#parts.wire.errorAnswer({ status, message }), headers: reply.headers });
     return true;
   }
 
@@ -82,12 +82,12 @@ export class Exchange {
       this.disconnect();
       return;
     }
-    this.send({ status: reply.status ?? 200, body: completionBody(completion), headers: reply.headers });
+    this.send({ status: reply.status ?? 200, body: this.#parts.wire.plainBody(completion), headers: reply.headers });
   }
 
-  /** Sends server-sent events; a fault in the middle leaves the stream without its `[DONE]`. */
+  /** Sends server-sent events; a fault in the middle leaves the stream without its end. */
   async sendStream(completion: Completion, reply: Reply, includeUsage: boolean): Promise<void> {
-    const { response } = this.#parts;
+    const { response, wire } = this.#parts;
     response.writeHead(reply.status ?? 200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache',
@@ -95,8 +95,8 @@ export class Exchange {
     });
     const hold = reply.holdAfterChunk;
     let held = false;
-    for (const { data, textDeltas } of completionChunks(completion, includeUsage)) {
-      if (!(await this.#write(`data: ${JSON.stringify(data)}\n\n`))) return;
+    for (const { text, textDeltas } of wire.pieces(completion, { includeUsage })) {
+      if (!(await this.#write(text))) return;
       if (hold !== undefined && !held && textDeltas === Math.min(hold.n, completion.chunks.length)) {
         held = true;
         if (!(await this.#waiting(this.#parts.gates.wait(hold.gate, this.#signal)))) return;
@@ -106,7 +106,7 @@ export class Exchange {
         return;
       }
     }
-    response.end('data: [DONE]\n\n');
+    response.end(wire.end);
   }
 
   /** Writes and waits until the operating system took it, so that a fault afterwards does not swallow it. */

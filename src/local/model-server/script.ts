@@ -6,6 +6,8 @@ export interface ReplyUsage {
   outputTokens?: number | undefined;
   /** The part of `inputTokens` served from the provider's cache. */
   cachedTokens?: number | undefined;
+  /** The part of `inputTokens` written to it; only Anthropic's wire tells it. */
+  cacheWriteTokens?: number | undefined;
 }
 
 export interface ReplyToolCall {
@@ -30,7 +32,7 @@ export interface Reply {
   /** Sent as the whole raw body, under `status` or 200. */
   malformed?: string | undefined;
   status?: number | undefined;
-  /** JSON body sent under `status` or 200; without it a status from 300 up brings OpenAI's error shape. */
+  /** JSON body sent under `status` or 200; without it a status from 300 up brings the error shape of the wire. */
   body?: unknown;
   text?: string | undefined;
   /** The deltas of a stream; their sum is the text where `text` is left out. */
@@ -66,7 +68,12 @@ const replySchema: z.ZodType<Reply> = z.lazy(() =>
       .optional(),
     finishReason: z.string().optional(),
     usage: z
-      .strictObject({ inputTokens: count.optional(), outputTokens: count.optional(), cachedTokens: count.optional() })
+      .strictObject({
+        inputTokens: count.optional(),
+        outputTokens: count.optional(),
+        cachedTokens: count.optional(),
+        cacheWriteTokens: count.optional(),
+      })
       .optional(),
   }),
 );

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Completion } from './completion';
 import type { JsonAnswer } from './http';
 
 const toolCallSchema = z.looseObject({
@@ -43,7 +44,22 @@ const chatRequestSchema = z.looseObject({
 export type ChatMessage = z.output<typeof messageSchema>;
 export type ChatRequest = z.output<typeof chatRequestSchema>;
 
-/** A refusal in OpenAI's error shape. */
+/** A piece of a streamed answer; `textDeltas` says how many text deltas are out once it is sent. */
+export interface StreamPiece {
+  text: string;
+  textDeltas: number;
+}
+
+/** How a vendor writes what is the same answer: scripts know nothing of it. */
+export interface Wire {
+  errorAnswer(error: { status: number; message: string; param?: string | null }): JsonAnswer;
+  plainBody(completion: Completion): unknown;
+  pieces(completion: Completion, options: { includeUsage: boolean }): Generator<StreamPiece>;
+  /** What closes a stream that is whole. */
+  end: string;
+}
+
+/** A refusal, in the shape of the wire that was asked on. */
 export class WireError extends Error {
   constructor(
     readonly status: number,
