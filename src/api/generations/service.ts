@@ -167,6 +167,7 @@ async function resolveTurn(projectId: string, served: ServedConfig): Promise<Tur
     unavailable: surface.unavailable.map(({ tool_id, name }) => name ?? tool_id),
     steering: steeringOf(served),
     outputSchema: served.output_schema,
+    promptCaching: served.prompt_caching?.enabled ?? false,
   };
 }
 

@@ -1,4 +1,9 @@
-import type { LanguageModelV3CallOptions, LanguageModelV3Content, LanguageModelV3Prompt } from '@ai-sdk/provider';
+import type {
+  LanguageModelV3CallOptions,
+  LanguageModelV3Content,
+  LanguageModelV3Prompt,
+  SharedV3ProviderOptions,
+} from '@ai-sdk/provider';
 import type { ToolSnapshot } from '../tools/resolve';
 import type { Steering } from './steering';
 
@@ -25,6 +30,8 @@ export interface Turn {
   steering?: Steering;
   /** What the final text must satisfy. */
   outputSchema?: Record<string, unknown> | null;
+  /** Marks the prefix that does not change, for vendors that cache on request. */
+  promptCaching?: boolean;
 }
 
 /** A stored step. */
@@ -138,14 +145,25 @@ export interface PromptInput {
 
 /**
  * Order sent: instructions, then the messages cut to the last `maxContextMessages` (input messages are counted), then
- * the steps of this turn, each call with its result.
+ * the steps of this turn, each call with its result. `cache` is put on the instructions.
  */
-export function promptOf({ turn, input, steps, calls, streamed }: PromptInput): LanguageModelV3Prompt {
+export function promptOf(
+  { turn, input, steps, calls, streamed }: PromptInput,
+  cache: SharedV3ProviderOptions = {},
+): LanguageModelV3Prompt {
   const system = systemText(turn, streamed);
   const kept = turn.maxContextMessages === null ? input : input.slice(-turn.maxContextMessages);
   const dialogue = kept.map(({ role, content }) => ({ role, content: [{ type: 'text' as const, text: content }] }));
   return [
-    ...(system === '' ? [] : [{ role: 'system' as const, content: system }]),
+    ...(system === ''
+      ? []
+      : [
+          {
+            role: 'system' as const,
+            content: system,
+            ...(Object.keys(cache).length === 0 ? {} : { providerOptions: cache }),
+          },
+        ]),
     ...dialogue,
     ...responseMessages(steps, calls),
   ] as LanguageModelV3Prompt;
