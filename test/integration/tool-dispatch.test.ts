@@ -2,7 +2,8 @@ import { createOutbound } from '../../src/api/core/http';
 import { createEgressPolicy, parseAllowList } from '../../src/api/core/egress';
 import { outbound } from '../../src/api/core/outbound';
 import { dispatchHttp } from '../../src/api/tools/dispatch';
-import type { HttpCall, HttpOutcome, ToolCallError } from '../../src/api/tools/dispatch';
+import type { HttpCall, HttpToolSnapshot } from '../../src/api/tools/dispatch';
+import type { CallOutcome, ToolCallError } from '../../src/api/tools/outcome';
 import { toolSurface, validateArguments } from '../../src/api/tools/resolve';
 import type { ToolSnapshot } from '../../src/api/tools/resolve';
 import { useService } from '../support/app';
@@ -26,11 +27,11 @@ beforeEach(async () => {
 
 afterEach(() => receiver.close());
 
-const made = async (execute: object, given: object = {}): Promise<ToolSnapshot & { execute: object }> => {
+const made = async (execute: object, given: object = {}): Promise<HttpToolSnapshot> => {
   const answer = await api.post(`${at}/tools`, { name: 'target', parameters: { type: 'object' }, execute, ...given });
   if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
   const { tools } = await toolSurface(projectId, [answer.body.id]);
-  return tools[0] as ToolSnapshot & { execute: object };
+  return tools[0] as HttpToolSnapshot;
 };
 
 const secret = async (value: string): Promise<string> =>
@@ -40,19 +41,20 @@ const dispatch = (
   tool: ToolSnapshot,
   args: Record<string, unknown> = {},
   given: Partial<HttpCall> = {},
-): Promise<HttpOutcome> =>
+): Promise<CallOutcome> =>
   dispatchHttp({
     // Through JSON, as the turn that is stored between the two.
     tool: JSON.parse(JSON.stringify(tool)) as HttpCall['tool'],
     projectId,
     args,
+    toolContext: {},
     idempotencyKey: 'gen_1:call_1',
     signal: new AbortController().signal,
     outbound: outbound(),
     ...given,
   });
 
-const errorOf = (outcome: HttpOutcome): ToolCallError & { retryable: boolean } => {
+const errorOf = (outcome: CallOutcome): ToolCallError & { retryable: boolean } => {
   if (outcome.kind !== 'error') throw new Error(`it succeeded: ${JSON.stringify(outcome)}`);
   return { ...outcome.error, retryable: outcome.retryable };
 };
@@ -313,6 +315,7 @@ describe('the surface of a turn', () => {
     const { id: elsewhere } = await service.project(await service.signedIn());
     expect(await toolSurface(elsewhere, [id])).toEqual({
       tools: [],
+      unresolved: [],
       unavailable: [{ tool_id: id, reason: 'deleted' }],
     });
   });

@@ -81,28 +81,31 @@ export function snapshotOf(row: Tool): ToolSnapshot {
   };
 }
 
+const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
+
 /** The snapshot of a tool that stands in a step of the pipeline `owner`, whose record holds its credentials. */
 export function inlineSnapshotOf(owner: ToolSnapshot, step: PipelineStep, tool: InlineTool): ToolSnapshot {
   const declared = (tool.type === 'mcp' ? null : tool.parameters) ?? ANY_OBJECT;
-  const presets = tool.preset_parameters ?? null;
+  const execute = orNull(tool.execute);
   return {
     id: owner.id,
     name: tool.name ?? step.id,
     type: tool.type,
-    description: tool.description ?? null,
-    parameters: modelParameters(declared, presets),
-    declared,
-    method: tool.execute?.method ?? null,
-    timeoutMs: timeoutOf(tool.type, tool.execute ?? null),
-    execute: tool.execute ?? null,
-    mcp: tool.mcp ?? null,
-    actions: tool.actions ?? null,
-    deniedActions: tool.denied_actions ?? null,
+    description: orNull(tool.description),
+    // No model sees it.
+    parameters: declared,
+    declared: null,
+    method: execute === null ? null : execute.method,
+    timeoutMs: timeoutOf(tool.type, execute),
+    execute,
+    mcp: orNull(tool.mcp),
+    actions: orNull(tool.actions),
+    deniedActions: orNull(tool.denied_actions),
     remoteName: null,
     pipeline: null,
-    presets,
-    contextKeys: tool.context_keys ?? null,
-    outputMapping: tool.output_mapping ?? null,
+    presets: orNull(tool.preset_parameters),
+    contextKeys: orNull(tool.context_keys),
+    outputMapping: orNull(tool.output_mapping),
     literalsAt: stepPlace(step.id),
   };
 }
