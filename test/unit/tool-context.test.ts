@@ -23,6 +23,15 @@ test.each([
   expect(refusal(given as Record<string, string>)).toEqual(['INVALID_TOOL_CONTEXT_KEY', { keys }]);
 });
 
+test.each([
+  [Object.fromEntries(Array.from({ length: 65 }, (_, index) => [`k${String(index)}`, ''])), 'tool_context'],
+  [{ long: 'x'.repeat(8193) }, 'tool_context.long'],
+])('more than headers can carry is refused %#', (given, path) => {
+  expect(() => toolContextOf(given)).toThrow(
+    expect.objectContaining({ code: 'VALIDATION_FAILED', extra: { details: [expect.objectContaining({ path })] } }),
+  );
+});
+
 test('every character that the name of a header may have is allowed', () => {
   expect(badContextKeys(["azAZ09!#$%&'*+-.^_`|~", 'k'.repeat(128)])).toEqual([]);
 });

@@ -1,12 +1,14 @@
 import { outbound } from '../core/outbound';
 import type { ToolContext } from './context';
 import { dispatchHttp } from './dispatch';
-import { failedCall, failedFill } from './filling';
+import { failedCall, failedFill, mcpEndpoint } from './filling';
 import { applyMapping } from './mapping';
-import { callMcp } from './mcp';
+import { callMcp, isAllowed } from './mcp';
+import { listMcpTools } from './mcp-list';
+import { McpFailure } from './mcp-session';
 import type { CallOutcome } from './outcome';
 import { runPipeline } from './pipeline-run';
-import { filledPresets } from './presets';
+import { filledPresets, takesContext } from './presets';
 import { validateArguments } from './resolve';
 import type { ToolSnapshot } from './snapshot';
 
@@ -35,14 +37,14 @@ export type Prepared = { kind: 'ready'; args: Record<string, unknown> } | Extrac
  * @throws ProgramsBusyError; OutboundError of kind `aborted` when `signal` ended the call
  */
 export async function callTool(call: ToolCall): Promise<CallOutcome> {
-  const { tool } = call;
-  if (tool.type === 'client') {
+  if (call.tool.type === 'client') {
     const message = 'A client tool is answered by the caller of a generation and cannot be called';
-    return failedCall(tool, { code: 'TOOL_CALL_NOT_SUPPORTED', message });
+    return failedCall(call.tool, { code: 'TOOL_CALL_NOT_SUPPORTED', message });
   }
+  const tool = await typed(call);
   const prepared = await prepareArguments(tool, call.args, call.toolContext);
   if (prepared.kind === 'error') return prepared;
-  const outcome = await dispatch({ ...call, args: prepared.args });
+  const outcome = await dispatch({ ...call, tool, args: prepared.args });
   return outcome.kind === 'error' ? outcome : mapOutput(tool, { output: outcome.value, input: prepared.args });
 }
 
@@ -77,6 +79,26 @@ export async function mapOutput(
   const mapped = await applyMapping(tool.outputMapping, data);
   if (mapped.ok) return { kind: 'result', value: mapped.value };
   return failedCall(tool, { code: 'VALIDATION_FAILED', message: `The output mapping: ${mapped.problem}` });
+}
+
+/**
+ * Presets that take the context are retyped to what the schema declares; of a remote tool that no turn has listed, the
+ * server is asked for it. When it gives none, the call itself says why.
+ */
+async function typed({ tool, projectId, toolContext, signal }: ToolCall): Promise<ToolSnapshot> {
+  const { type, declared, remoteName, presets } = tool;
+  if (type !== 'mcp' || declared != null || remoteName == null) return tool;
+  if (!takesContext(presets) || !isAllowed(tool, remoteName)) return tool;
+  const found = await mcpEndpoint(tool, projectId, toolContext);
+  if (found.kind === 'error') return tool;
+  const { url, headers } = found.endpoint;
+  const owner = `${projectId}/${tool.id}`;
+  const listed = await listMcpTools({ owner, url, headers, signal }).catch((error: unknown) => {
+    if (error instanceof McpFailure) return [];
+    throw error;
+  });
+  const remote = listed.find(({ name }) => name === remoteName);
+  return remote === undefined ? tool : { ...tool, declared: remote.parameters };
 }
 
 function dispatch(call: ToolCall): Promise<CallOutcome> {

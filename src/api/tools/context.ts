@@ -1,4 +1,4 @@
-import { ApiError } from '../core/errors';
+import { ApiError, invalidInput } from '../core/errors';
 
 /** Pure: the tool context, a flat map of texts that goes with a call. Spec: Tools, tool context. */
 
@@ -14,6 +14,8 @@ export interface ReservedContext {
 }
 
 const RESERVED: ReadonlySet<string> = new Set(['session_id', 'actor_id', 'actor_external_id', 'calling_project_id']);
+const KEYS_MAX = 64;
+const VALUE_CHARACTERS_MAX = 8192;
 const HEADER_PREFIX = 'X-Svc-Context-';
 const KEY = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}$/;
 
@@ -41,8 +43,8 @@ export function assertContextKeys(keys: readonly string[], path: string): void {
 
 /**
  * The context of a call from what a caller sent: keys checked, those that the service sets itself dropped in any casing
- * and replaced by `reserved`.
- * @throws INVALID_TOOL_CONTEXT_KEY with `meta.keys`
+ * and replaced by `reserved`. At most 64 keys and 8,192 characters a value: they go out as headers.
+ * @throws INVALID_TOOL_CONTEXT_KEY with `meta.keys`, VALIDATION_FAILED
  */
 export function toolContextOf(given: ToolContext | null | undefined, reserved: ReservedContext = {}): ToolContext {
   const entries = Object.entries(given ?? {});
@@ -50,6 +52,14 @@ export function toolContextOf(given: ToolContext | null | undefined, reserved: R
     entries.map(([key]) => key),
     'tool_context',
   );
+  if (entries.length > KEYS_MAX) {
+    throw invalidInput('VALIDATION_FAILED', 'tool_context', `must have at most ${String(KEYS_MAX)} keys`);
+  }
+  const long = entries.find(([, value]) => value.length > VALUE_CHARACTERS_MAX);
+  if (long !== undefined) {
+    const message = `must have at most ${String(VALUE_CHARACTERS_MAX)} characters`;
+    throw invalidInput('VALIDATION_FAILED', `tool_context.${long[0]}`, message);
+  }
   const known = Object.entries(reserved as Record<string, string | undefined>);
   return Object.fromEntries([
     ...entries.filter(([key]) => !isReservedKey(key)),

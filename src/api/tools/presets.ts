@@ -18,6 +18,10 @@ export function presetTexts(value: unknown, place: string, depth = 0): { place: 
   return Object.entries(value).flatMap(([key, entry]) => presetTexts(entry, `${place}.${key}`, depth + 1));
 }
 
+/** Whether a call has to put values of its context into the presets. */
+export const takesContext = (presets: JsonObject | null | undefined): boolean =>
+  presetTexts(presets ?? {}, '').some(({ text }) => text.includes('{{context:'));
+
 /**
  * The presets of a call: tokens of the context replaced, and a text that held one retyped to the integer, number or boolean
  * that the schema declares at its place. A text that is none stays one, and the check of the arguments names it.

@@ -102,18 +102,19 @@ export const listTools = (projectId: string, page: { limit: number; offset: numb
   listByOffset(Tool, { where: { projectId }, ...page });
 
 /**
- * The project's tools among the given ids, with the names the model would see. Inside a transaction they are held until
- * it ends, so that none is deleted while the agent that binds it is written.
+ * The project's tools among the given ids, with the names the model would see; an mcp tool takes no name itself, since its
+ * remote tools are named when they are known, and stands under its id. Inside a transaction they are held until it ends,
+ * so that none is deleted while the agent that binds it is written.
  */
 export async function boundTools(projectId: string, toolIds: string[], tx: Tx): Promise<Map<string, { name: string }>> {
   const asked = toolIds.filter((id) => isId('tool', id));
   if (asked.length === 0) return new Map();
-  const rows = await query<{ id: string; name: string }>(
-    'select id, name from tools where project_id = $1 and id = any($2) order by id for key share',
+  const rows = await query<{ id: string; name: string; type: ToolType }>(
+    'select id, name, type from tools where project_id = $1 and id = any($2) order by id for key share',
     [projectId, asked],
     tx,
   );
-  return new Map(rows.map(({ id, name }) => [id, { name }]));
+  return new Map(rows.map(({ id, name, type }) => [id, { name: type === 'mcp' ? id : name }]));
 }
 
 /** The rows of the project's tools among the given ids. */

@@ -15,7 +15,10 @@ export interface ToolSnapshot {
   description: string | null;
   /** What the model sees: without the pinned arguments. */
   parameters: Record<string, unknown>;
-  /** The whole schema, which the merged arguments must fit, where presets took something out of it; null = `parameters`. */
+  /**
+   * The whole schema, which the merged arguments must fit, where presets took something out of it; null = `parameters`. Of
+   * an mcp tool with presets it is null until its server's list is known.
+   */
   declared?: Record<string, unknown> | null;
   /** Null for tools that are no http call. */
   method: Method | null;
@@ -66,7 +69,7 @@ export function snapshotOf(row: Tool): ToolSnapshot {
     type: row.type,
     description: row.description,
     parameters,
-    declared: parameters === declared ? null : declared,
+    declared: parameters === declared || row.type === 'mcp' ? null : declared,
     method: row.execute?.method ?? null,
     timeoutMs: timeoutOf(row.type, row.execute),
     execute: row.execute,
