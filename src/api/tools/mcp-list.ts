@@ -60,7 +60,7 @@ async function listed(request: ListRequest): Promise<unknown[]> {
       return await withMcpServer({ ...request, timeoutMs, fetch: outbound().fetch }, (client, limits) =>
         allPages(async (cursor) => {
           const params = cursor === undefined ? {} : { cursor };
-          return client.request({ method: 'tools/list', params }, Page, limits);
+          return client.request({ method: 'tools/list', params }, Page, limits());
         }),
       );
     } catch (error) {

@@ -49,8 +49,8 @@ interface Trace {
 type Library = Awaited<ReturnType<typeof load>>;
 type Client = InstanceType<Library['Client']>;
 
-/** What is done in a session; each request of the client takes the limits. */
-type Use<T> = (client: Client, limits: { signal: AbortSignal; timeout: number }) => Promise<T>;
+/** What is done in a session; each request of the client takes limits of its own: the library never leaves a signal. */
+type Use<T> = (client: Client, limits: () => { signal: AbortSignal; timeout: number }) => Promise<T>;
 
 /**
  * Opens a session over Streamable HTTP, or over SSE where the server knows no other, and closes it whatever happens.
@@ -90,17 +90,17 @@ async function inSession<T>(server: McpServer, { trace, use }: { trace: Trace; u
   let transport: Parameters<Client['connect']>[0] = streamable;
   let client = newClient(library);
   // The session has a deadline of its own; the library's must not come before it.
-  const limits = { signal, timeout: server.timeoutMs + 60_000 };
+  const limits = () => ({ signal: AbortSignal.any([signal]), timeout: server.timeoutMs + 60_000 });
   try {
     try {
-      await client.connect(transport, limits);
+      await client.connect(transport, limits());
     } catch (error) {
       const first = trace.answer;
       if (signal.aborted || first === undefined || !isOlderTransport(first.status)) throw error;
       await transport.close();
       transport = new library.SSEClientTransport(url, { ...options, fetch: server.fetch });
       client = newClient(library);
-      await client.connect(transport, limits).catch((second: unknown) => {
+      await client.connect(transport, limits()).catch((second: unknown) => {
         // What the server said first tells more than that it has no stream either.
         trace.answer = first;
         throw second;
@@ -259,5 +259,5 @@ function failureOf(
 /** An error that the server answered as a message of the protocol. */
 function rpcFailure(error: unknown): McpFailure | null {
   if (!(error instanceof Error) || error.name !== 'McpError') return null;
-  return new McpFailure('answer', error.message.replace(/^MCP error -?\d+: /, '').slice(0, SHOWN_CHARACTERS_MAX));
+  return new McpFailure('answer', error.message.replace(/^(MCP error -?\d+: )+/, '').slice(0, SHOWN_CHARACTERS_MAX));
 }

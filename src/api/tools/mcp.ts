@@ -23,7 +23,7 @@ export type McpUnavailable = 'deleted' | 'secret_gone' | 'context_key_missing' |
 
 const Answer = z.looseObject({
   content: z.array(z.unknown()).optional(),
-  structuredContent: z.unknown(),
+  structuredContent: z.unknown().optional(),
   isError: z.boolean().optional(),
 });
 const TextPart = z.looseObject({ type: z.literal('text'), text: z.string() });
@@ -103,7 +103,7 @@ export async function callMcp({ tool, projectId, args, toolContext, signal }: Mc
   const server = { url, headers, signal, timeoutMs: tool.timeoutMs ?? MCP_TIMEOUT_MS, fetch: outbound().fetch };
   try {
     const answer = await withMcpServer(server, (client, limits) =>
-      client.request({ method: 'tools/call', params: { name, arguments: args } }, Answer, limits),
+      client.request({ method: 'tools/call', params: { name, arguments: args } }, Answer, limits()),
     );
     return outcomeOf(tool, answer, redaction);
   } catch (error) {
