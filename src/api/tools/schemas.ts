@@ -48,6 +48,10 @@ const parameters = z
     },
   });
 
+const parametersField = parameters.nullable().meta({
+  description: 'JSON Schema of the arguments; required for http and client tools, null = any object',
+});
+
 const url = (what: string) =>
   z.string().min(1).max(URL_CHARACTERS_MAX).meta({ description: what, example: 'https://api.example.com/orders' });
 
@@ -160,7 +164,7 @@ const InlineTool = z
     name: name.optional().meta({ description: 'For messages; the id of the step where absent' }),
     type: type.default('http'),
     description: description.optional(),
-    parameters: parameters.nullable().optional(),
+    parameters: parametersField.optional(),
     execute: ExecuteInput.nullable().optional().meta({ description: 'How an http tool is called' }),
     mcp: McpInput.nullable().optional().meta({ description: 'Server of an mcp tool' }),
     actions: actions.optional(),
@@ -190,7 +194,7 @@ const PipelineInput = z
         z.strictObject({
           id: stepId,
           tool_id: stepToolId,
-          tool: InlineTool.optional(),
+          tool: InlineTool.optional().meta({ description: 'A tool of this step alone; excludes `tool_id`' }),
           action: stepAction,
           input: stepInput.default({}),
         }),
@@ -216,7 +220,7 @@ export const ToolCreate = z
     name,
     type: type.default('http'),
     description: description.default(null),
-    parameters: parameters.nullable().default(null),
+    parameters: parametersField.default(null),
     execute: executeField.default(null),
     mcp: mcpField.default(null),
     actions: actions.default(null),
@@ -233,7 +237,7 @@ export const ToolUpdate = z
   .strictObject({
     name: name.optional(),
     description: description.optional(),
-    parameters: parameters.nullable().optional(),
+    parameters: parametersField.optional(),
     execute: executeField.optional(),
     mcp: mcpField.optional(),
     actions: actions.optional(),
@@ -292,8 +296,8 @@ const InlineToolOut = z
     type,
     description: description.optional(),
     parameters: parametersOut.optional(),
-    execute: ExecuteOut.nullable().optional(),
-    mcp: McpOut.nullable().optional(),
+    execute: ExecuteOut.nullable().optional().meta({ description: 'How an http tool is called' }),
+    mcp: McpOut.nullable().optional().meta({ description: 'Server of an mcp tool' }),
     actions: actions.optional(),
     denied_actions: deniedActions.optional(),
     preset_parameters: presets.optional(),
@@ -309,7 +313,7 @@ const PipelineOut = z
         z.strictObject({
           id: stepId,
           tool_id: stepToolId,
-          tool: InlineToolOut.optional(),
+          tool: InlineToolOut.optional().meta({ description: 'A tool of this step alone' }),
           action: stepAction,
           input: stepInput,
         }),
