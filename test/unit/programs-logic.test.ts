@@ -1,4 +1,4 @@
-import type { ProgramLimitError} from '../../src/api/core/programs';
+import type { ProgramLimitError } from '../../src/api/core/programs';
 import { createPrograms, ProgramFailedError, type Programs } from '../../src/api/core/programs';
 
 let programs: Programs;
