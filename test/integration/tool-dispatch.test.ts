@@ -1,3 +1,5 @@
+import { query } from '../../src/api/core/db';
+import { encrypt } from '../../src/api/core/encryption';
 import { createOutbound } from '../../src/api/core/http';
 import { createEgressPolicy, parseAllowList } from '../../src/api/core/egress';
 import { outbound } from '../../src/api/core/outbound';
@@ -248,6 +250,15 @@ describe('secrets', () => {
     receiver.respond((request) => ({ status: 403, body: `${String(request.headers.authorization)} / literal-1` }));
     expect(errorOf(await dispatch(tool)).body).toBe('[secret] / [secret]');
     expect(receiver.requests[0]!.headers.authorization).toBe('Bearer literal-1');
+  });
+
+  test('a credential stored by an earlier build, under the name of its header alone, still goes out', async () => {
+    const tool = await made({ url: receiver.url, headers: { Authorization: 'Bearer new' } });
+    const place = { table: 'tools', column: 'literals', rowId: tool.id };
+    const { keyId, data } = encrypt(JSON.stringify({ Authorization: 'Bearer old' }), place);
+    await query('update tools set literals_key_id = $2, literals_data = $3 where id = $1', [tool.id, keyId, data]);
+    await dispatch(tool);
+    expect(receiver.requests[0]!.headers.authorization).toBe('Bearer old');
   });
 
   test('a secret deleted since fails the call before any request', async () => {
