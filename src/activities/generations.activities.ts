@@ -6,10 +6,9 @@ import { isRead } from '../api/generations/moves';
 import { acceptSubmission, storePause } from '../api/generations/pauses';
 import { settleFailed } from '../api/generations/settlement';
 import { faultPoint } from '../api/core/faults';
-import { outbound } from '../api/core/outbound';
 import { queryOne } from '../api/core/db';
-import { dispatchHttp } from '../api/tools/dispatch';
-import { validateArguments } from '../api/tools/resolve';
+import { callTool } from '../api/tools/call';
+import { transcriptError } from '../api/tools/outcome';
 import { startPendingDeliveries } from '../api/webhooks/runs';
 import { firstAttempts } from '../api/webhooks/first-attempts';
 import type {
@@ -93,19 +92,17 @@ async function finishDeliveries(generationId: string): Promise<void> {
 
 /** @throws a retryable failure for a read whose connection failed and that has tries left; a cancellation when the try is taken back */
 async function answerTo(
-  { tool, args, callId, projectId }: DueCall,
+  { tool, args, callId, projectId, toolContext }: DueCall,
   generationId: string,
   signal: AbortSignal,
 ): Promise<CallAnswer> {
-  const problem = await validateArguments(tool.parameters, args);
-  if (problem !== null) return { result: null, error: { name: 'InvalidArguments', message: problem } };
-  const outcome = await dispatchHttp({
+  const outcome = await callTool({
     tool,
     projectId,
     args,
+    toolContext,
     idempotencyKey: `${generationId}:${callId}`,
     signal,
-    outbound: outbound(),
   }).catch((error: unknown) => {
     throw signal.aborted ? new CancelledFailure('CANCELLED') : error;
   });
@@ -113,6 +110,5 @@ async function answerTo(
   if (outcome.retryable && isRead(tool) && activityInfo().attempt < READ_TRIES_MAX) {
     throw ApplicationFailure.create({ type: outcome.error.code, message: outcome.error.code });
   }
-  const { code: _code, ...error } = outcome.error;
-  return { result: null, error };
+  return { result: null, error: transcriptError(outcome.error) };
 }

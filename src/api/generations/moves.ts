@@ -70,6 +70,7 @@ export const serverCallsOf = (
 ): ServerCall[] =>
   calls.flatMap(({ call, toolName, kind, error }) => {
     const tool = tools.find(({ name }) => name === toolName);
-    if (kind !== 'http' || error !== null || tool === undefined || tool.timeoutMs === null) return [];
+    if (kind === 'client' || kind === 'none' || error !== null || tool === undefined || tool.timeoutMs === null)
+      return [];
     return [{ call, timeoutMs: tool.timeoutMs, read: isRead(tool) }];
   });

@@ -57,7 +57,7 @@ export interface StoredCall {
   call: number;
   callId: string;
   toolName: string;
-  kind: 'client' | 'http' | 'none';
+  kind: ToolSnapshot['type'] | 'none';
   args: unknown;
   result: unknown;
   error: CallError | null;
@@ -183,7 +183,7 @@ export interface ParsedCall {
   callId: string;
   toolName: string;
   toolId: string | null;
-  kind: 'client' | 'http' | 'none';
+  kind: ToolSnapshot['type'] | 'none';
   args: unknown;
   error: CallError | null;
 }
