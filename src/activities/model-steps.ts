@@ -32,7 +32,8 @@ import type { ModelAccess } from '../api/providers/adapters';
 import { providerFailureOf } from '../api/providers/failures';
 import { stepCost } from '../api/providers/prices';
 import { providerAccess } from '../api/providers/service';
-import { validateArguments } from '../api/tools/resolve';
+import { resolveSurface } from '../api/generations/surface';
+import { prepareArguments } from '../api/tools/call';
 import type { StepInput, StepOutcome } from '../workflows/generations.contract';
 import { retryIn, rowGone } from './failures';
 import { isOneAttempt, isRepeated, leaving } from './heartbeats';
@@ -75,7 +76,9 @@ async function end(view: RunView, ending: Ending): Promise<StepOutcome> {
   return settled;
 }
 
-async function callModel(view: RunView, step: number, abort: AbortSignal): Promise<StepOutcome> {
+async function callModel(opened: RunView, step: number, abort: AbortSignal): Promise<StepOutcome> {
+  const view = await withTools(opened, step, abort);
+  if (view === null) throw rowGone();
   const access = await providerAccess(view.projectId, view.turn.aiProviderId);
   if (!access.ok) {
     return end(view, failure(view, 'AI_PROVIDER_MISCONFIGURED', 'The AI provider of the agent cannot be used.'));
@@ -99,6 +102,15 @@ async function callModel(view: RunView, step: number, abort: AbortSignal): Promi
     return failedCall(call, error);
   }
   return store(call, result, startedAt);
+}
+
+/** The run with the tools of its mcp servers, which are asked once a turn; null when its row is gone. */
+async function withTools(view: RunView, step: number, signal: AbortSignal): Promise<RunView | null> {
+  if ((view.turn.unresolved ?? []).length === 0) return view;
+  const turn = await resolveSurface(view, signal).catch((error: unknown) => {
+    throw signal.aborted ? new CancelledFailure('CANCELLED') : error;
+  });
+  return turn === null ? openStep(view.generationId, step, false) : { ...view, turn };
 }
 
 /** One call of a provider. */
@@ -223,17 +235,19 @@ async function afterLate({ generationId }: RunView): Promise<StepOutcome> {
   return move.kind === 'settled' ? settled : callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
 }
 
-/** Arguments of client calls are checked before the caller is asked; those of the others where they are made. */
+/** Arguments of client calls are pinned and checked before the caller is asked; those of the others where they are made. */
 const checked = (view: RunView, calls: ParsedCall[]): Promise<ParsedCall[]> =>
   Promise.all(
     calls.map(async (call) => {
       const tool = view.turn.tools.find(({ name }) => name === call.toolName);
       if (call.kind !== 'client' || tool === undefined) return call;
       // A paid answer is stored whatever happens to the check of it.
-      const problem = await validateArguments(tool.parameters, call.args).catch(
-        () => 'The arguments could not be checked.',
+      const prepared = await prepareArguments(tool, call.args as Record<string, unknown>, view.toolContext).catch(
+        () => null,
       );
-      return problem === null ? call : { ...call, error: { name: 'InvalidArguments', message: problem } };
+      if (prepared?.kind === 'ready') return tool.presets == null ? call : { ...call, pinned: prepared.args };
+      const message = prepared?.error.message ?? 'The arguments could not be checked.';
+      return { ...call, error: { name: 'InvalidArguments', message } };
     }),
   );
 

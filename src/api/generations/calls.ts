@@ -2,7 +2,8 @@ import { clock } from '../core/clock';
 import { queryOne } from '../core/db';
 import type { ToolContext } from '../tools/context';
 import type { ToolSnapshot } from '../tools/resolve';
-import type { CallError } from './turn';
+import { INPUT_STEP, toolOfCall } from './turn';
+import type { CallError, InputMessage, ToolOutputContent, Turn } from './turn';
 
 /** A call that the service makes itself, with what it needs. */
 export interface DueCall {
@@ -12,6 +13,8 @@ export interface DueCall {
   args: Record<string, unknown>;
   toolContext: ToolContext;
   tool: ToolSnapshot;
+  /** The content of a message that its result fills; null for a call of the model. */
+  fills: ToolOutputContent | null;
 }
 
 /** `answered` covers a run that is settled: there is nothing left to do either way. */
@@ -27,23 +30,27 @@ export async function dueCall(generationId: string, step: number, call: number):
     tool_context: ToolContext | null;
     args: Record<string, unknown>;
     answered: boolean;
-    tools: ToolSnapshot[];
+    turn: Turn;
+    input: InputMessage[];
   }>(
     `select g.project_id, g.status, k.call_id, k.tool_name, k.args, k.answered_at is not null as answered,
-       c.turn -> 'tools' as tools, c.tool_context
+       c.turn, c.input, c.tool_context
      from generations g join generation_contents c on c.generation_id = g.id
      left join generation_calls k on k.generation_id = g.id and k.step = $2 and k.call = $3
      where g.id = $1`,
     [generationId, step, call],
   );
   if (row === null) return { kind: 'gone' };
-  // By name: the remote tools of one MCP server share an id, and names are unique in a turn.
-  const tool = row.tools.find(({ name }) => name === row.tool_name);
+  const tool = toolOfCall(row.turn, { step, call, toolName: row.tool_name ?? '' });
   const { project_id: projectId, call_id: callId, args } = row;
-  if (row.answered || row.status !== 'in_progress' || callId === null || tool === undefined || tool.type === 'client')
+  if (row.answered || row.status !== 'in_progress' || callId === null || tool === null || tool.type === 'client')
     return { kind: 'answered' };
-  return { kind: 'due', call: { projectId, callId, args, toolContext: row.tool_context ?? {}, tool } };
+  const fills = step === INPUT_STEP ? contentOfCall(row.input, call) : null;
+  return { kind: 'due', call: { projectId, callId, args, toolContext: row.tool_context ?? {}, tool, fills } };
 }
+
+const contentOfCall = (input: InputMessage[], call: number): ToolOutputContent | null =>
+  input.flatMap(({ content }) => (typeof content !== 'string' && content.call === call ? [content] : []))[0] ?? null;
 
 /** What a call gave: a result, or why it failed. */
 export type CallAnswer = { result: unknown; error: null } | { result: null; error: CallError };

@@ -3,6 +3,7 @@ import { clock } from '../core/clock';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { log } from '../core/log';
+import type { ToolContext } from '../tools/context';
 import { STEPS_AND_CALLS, readTurn } from './rows';
 import type { TurnJson } from './rows';
 import { settle } from './settlement';
@@ -21,6 +22,7 @@ export interface RunView {
   pause: number;
   contentBytes: number;
   turn: Turn;
+  toolContext: ToolContext;
   input: InputMessage[];
   steps: StoredStep[];
   calls: StoredCall[];
@@ -38,6 +40,7 @@ interface ViewRow extends TurnJson {
   pause: number;
   content_bytes: string;
   turn: Turn;
+  tool_context: ToolContext | null;
   input: InputMessage[];
   retries: number;
   provider_failures: number;
@@ -61,7 +64,7 @@ const KNOWN = `tried as (select retries, provider_failures from generation_steps
 export async function openStep(generationId: string, step: number, repeated: boolean): Promise<RunView | null> {
   const row = await queryOne<ViewRow>(
     `with ${SEEN}, ${repeated ? TRIED : KNOWN}
-     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input, ${STEPS_AND_CALLS},
+     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input, c.tool_context, ${STEPS_AND_CALLS},
        coalesce((select retries from tried), 0) as retries, coalesce((select provider_failures from tried), 0) as provider_failures
      from generations g join generation_contents c on c.generation_id = g.id where g.id = $1`,
     [generationId, clock.now(), step],
@@ -77,6 +80,7 @@ export async function openStep(generationId: string, step: number, repeated: boo
     pause: row.pause,
     contentBytes: Number(row.content_bytes),
     turn: row.turn,
+    toolContext: row.tool_context ?? {},
     input: row.input,
     ...readTurn(row),
     retries: row.retries,
@@ -206,11 +210,11 @@ async function insertCalls(
   if (calls.length === 0) return;
   const now = clock.now();
   await query(
-    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error, answered_at)
+    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error, answered_at, pinned)
      select $1, $2, c.call, $3, c.call_id, c.tool_name, c.tool_id, c.kind, case when c.kind = 'client' then $4::int end, c.args::json,
-       c.error::json, case when c.error is not null then $5::timestamptz end
-     from unnest($6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
-       as c (call, call_id, tool_name, tool_id, kind, args, error)`,
+       c.error::json, case when c.error is not null then $5::timestamptz end, c.pinned::json
+     from unnest($6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+       as c (call, call_id, tool_name, tool_id, kind, args, error, pinned)`,
     [
       generationId,
       step,
@@ -224,6 +228,7 @@ async function insertCalls(
       calls.map(({ kind }) => kind),
       calls.map(({ args }) => JSON.stringify(args ?? null)),
       calls.map(({ error }) => (error === null ? null : JSON.stringify(error))),
+      calls.map(({ pinned }) => (pinned == null ? null : JSON.stringify(pinned))),
     ],
     tx,
   );

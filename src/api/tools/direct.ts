@@ -46,17 +46,38 @@ export async function callDirectly({ project, toolId, input, action, toolContext
   return outcome.value ?? null;
 }
 
+/**
+ * A tool as one call of it needs it, for calls that are made later. Of an mcp tool it is one remote tool.
+ * @throws TOOL_NOT_FOUND, TOOL_CALL_NOT_SUPPORTED, VALIDATION_FAILED
+ */
+export async function toolOf(
+  projectId: string,
+  { toolId, action, path }: { toolId: string; action: string | undefined; path: string },
+): Promise<ToolSnapshot> {
+  const tool = await findSnapshot(projectId, toolId);
+  if (tool === null) {
+    throw new ApiError('TOOL_NOT_FOUND', `${path}.tool_id names no tool of this project.`, {
+      details: [{ path: `${path}.tool_id`, message: 'names no tool of this project' }],
+    });
+  }
+  if (tool.type === 'client') {
+    throw new ApiError('TOOL_CALL_NOT_SUPPORTED', `${path}.tool_id names a client tool, which is not called here.`);
+  }
+  assertAction(tool, action, `${path}.action`);
+  return { ...tool, remoteName: action ?? null };
+}
+
 /** Of an mcp tool one remote tool is called; the others have no actions. */
-function assertAction(tool: ToolSnapshot, action: string | undefined): void {
+function assertAction(tool: ToolSnapshot, action: string | undefined, path = 'action'): void {
   const { type } = tool;
   if (type === 'mcp' && action === undefined) {
-    throw invalidInput('VALIDATION_FAILED', 'action', 'is required for an mcp tool: the remote tool to call');
+    throw invalidInput('VALIDATION_FAILED', path, 'is required for an mcp tool: the remote tool to call');
   }
   if (type === 'mcp' && action !== undefined && !isAllowed(tool, action)) {
-    throw invalidInput('VALIDATION_FAILED', 'action', 'is not one that this tool allows');
+    throw invalidInput('VALIDATION_FAILED', path, 'is not one that this tool allows');
   }
   if (action !== undefined && (type === 'http' || type === 'pipeline')) {
-    throw invalidInput('VALIDATION_FAILED', 'action', 'is for mcp tools only');
+    throw invalidInput('VALIDATION_FAILED', path, 'is for mcp tools only');
   }
 }
 
@@ -65,7 +86,8 @@ export function apiErrorOf(error: ToolCallError): ApiError {
   return new ApiError(error.code, `${error.message}.`, factsOf(error));
 }
 
-function factsOf({ code, message, at = 'input', ...error }: ToolCallError): ErrorExtra {
+/** The facts of a failed call, as its code has them. */
+export function factsOf({ code, message, at = 'input', ...error }: ToolCallError): ErrorExtra {
   const meta = Object.fromEntries(
     Object.entries({
       tool_status_code: error.status,
