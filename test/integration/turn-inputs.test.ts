@@ -3,6 +3,7 @@ import type { ModelServer } from '../../src/local/model-server';
 import { useService } from '../support/app';
 import { buildAgent, buildClientTool, buildHttpTool, created, saying, workspace } from '../support/builders';
 import type { Workspace } from '../support/builders';
+import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
 import { startMcpServer } from '../support/mcp-server';
 import type { McpTestServer } from '../support/mcp-server';
@@ -37,7 +38,7 @@ const bodies = (id: string) =>
   server
     .calls({ model: space.model })
     .filter(({ key }) => key?.startsWith(id))
-    .map(({ body }) => body as Record<string, any>);
+    .map(({ body }) => body as Reply['body']);
 const transcript = async (id: string) => (await space.api.get(at(`/generations/${id}/transcript`))).body;
 const message = (content: object): object => ({ messages: [{ role: 'user', content }] });
 const output = (tool_id: string, more: object = {}) => ({ type: 'tool_output', tool_id, ...more });
@@ -80,19 +81,24 @@ describe('a message that a tool fills', () => {
   });
 
   test.each([
-    ['an answer of 404', '/missing', {}, 502, 'TOOL_HTTP_ERROR'],
-    ['an address that may not be called', 'http://169.254.169.254/', {}, 403, 'TOOL_EGRESS_BLOCKED'],
-    ['a path without a value', '/there', { output_path: '.nothing' }, 400, 'VALIDATION_FAILED'],
-  ])('%s fails the run with the code of the call, and no model is called', async (_name, url, more, status, code) => {
+    ['an answer of 404', '/missing', {}, [502, 'TOOL_HTTP_ERROR']],
+    ['an address that may not be called', 'http://169.254.169.254/', {}, [403, 'TOOL_EGRESS_BLOCKED']],
+    ['a path without a value', '/there', { output_path: '.nothing' }, [400, 'VALIDATION_FAILED']],
+  ])('%s fails the run with the code of the call, and no model is called', async (_name, url, more, refusal) => {
     receiver.respond({ status: 404 }, '/missing');
     receiver.respond({ status: 200, body: '{}' }, '/there');
     const target = url.startsWith('/') ? `${receiver.url}${url}` : url;
     const tool = await buildHttpTool(space, target, { parameters: { type: 'object' } });
     const agent = await buildAgent(space);
     const reply = await waited(agent.id, message(output(tool.id, more)));
-    expect([reply.status, reply.body.error.code]).toEqual([status, code]);
+    expect([reply.status, reply.body.error.code]).toEqual(refusal);
     const { body } = await space.api.get(at(`/generations?agent_id=${agent.id}`));
-    expect(body.data[0]).toMatchObject({ status: 'failed', stop_reason: 'error', step_count: 0, error: { code } });
+    expect(body.data[0]).toMatchObject({
+      status: 'failed',
+      stop_reason: 'error',
+      step_count: 0,
+      error: { code: refusal[1] },
+    });
     expect(bodies(body.data[0].id)).toEqual([]);
   });
 
@@ -115,7 +121,7 @@ describe('a message that a tool fills', () => {
       [{ type: 'image' }, 400, 'VALIDATION_FAILED', 'messages.0.content'],
     ] as const;
     for (const [content, status, code, path] of refusals) {
-      const reply = await waited(agent.id, message(content as object));
+      const reply = await waited(agent.id, message(content));
       expect([reply.status, reply.body.error.code, reply.body.error.details?.[0]?.path]).toEqual([status, code, path]);
     }
     const { body } = await space.api.get(at(`/generations?agent_id=${agent.id}`));
@@ -197,7 +203,9 @@ describe('mcp tools of an agent', () => {
     server.script(space.model, [{ toolCalls: [{ name: 'srv_echo', args: { text: 'hi' } }] }, { text: 'ok' }]);
     const { status, body } = await waited(agent.id);
     expect(status).toBe(200);
-    expect(bodies(body.id)[0]?.tools.map((given: any) => given.function.name)).toEqual(['srv_echo']);
+    expect(bodies(body.id)[0]?.tools.map((given: { function: { name: string } }) => given.function.name)).toEqual([
+      'srv_echo',
+    ]);
     expect(JSON.stringify((await transcript(body.id)).steps[0].tool_results[0])).toContain('hi');
   });
 

@@ -3,6 +3,7 @@ import type { ModelServer } from '../../src/local/model-server';
 import { useService } from '../support/app';
 import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
 import type { Workspace } from '../support/builders';
+import type { Reply } from '../support/client';
 import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
 import { openStream } from '../support/stream';
@@ -37,7 +38,7 @@ const bodies = (id: string) =>
   server
     .calls({ model: space.model })
     .filter(({ key }) => key?.startsWith(id))
-    .map(({ body }) => body as Record<string, any>);
+    .map(({ body }) => body as Reply['body']);
 const look = { name: 'get_order', args: { order_id: 'ord_1' } };
 
 describe('output schema', () => {

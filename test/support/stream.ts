@@ -1,3 +1,5 @@
+import type { Reply } from './client';
+
 /** A stream as its reader sees it: frame by frame, as they come. */
 export interface OpenedStream {
   status: number;
@@ -8,7 +10,7 @@ export interface OpenedStream {
   rest: () => Promise<string[]>;
   close: () => void;
   /** The body of an answer that is no stream. */
-  json: () => Promise<Record<string, any>>;
+  json: () => Promise<Reply['body']>;
 }
 
 export async function openStream(
@@ -44,7 +46,7 @@ export async function openStream(
     close: () => {
       abort.abort();
     },
-    json: async () => (await response.json()) as Record<string, any>,
+    json: async () => (await response.json()) as Reply['body'],
   };
 }
 
