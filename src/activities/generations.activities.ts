@@ -6,10 +6,14 @@ import { isRead } from '../api/generations/moves';
 import { acceptSubmission, storePause } from '../api/generations/pauses';
 import { settleFailed } from '../api/generations/settlement';
 import { faultPoint } from '../api/core/faults';
-import { outbound } from '../api/core/outbound';
 import { queryOne } from '../api/core/db';
-import { dispatchHttp } from '../api/tools/dispatch';
-import { validateArguments } from '../api/tools/resolve';
+import { callTool } from '../api/tools/call';
+import { ProgramsBusyError } from '../api/core/programs';
+import { outputAt } from '../api/generations/inputs';
+import type { ToolOutputContent } from '../api/generations/turn';
+import { factsOf } from '../api/tools/direct';
+import { transcriptError } from '../api/tools/outcome';
+import type { CallOutcome } from '../api/tools/outcome';
 import { startPendingDeliveries } from '../api/webhooks/runs';
 import { firstAttempts } from '../api/webhooks/first-attempts';
 import type {
@@ -93,26 +97,41 @@ async function finishDeliveries(generationId: string): Promise<void> {
 
 /** @throws a retryable failure for a read whose connection failed and that has tries left; a cancellation when the try is taken back */
 async function answerTo(
-  { tool, args, callId, projectId }: DueCall,
+  { tool, args, callId, projectId, toolContext, fills }: DueCall,
   generationId: string,
   signal: AbortSignal,
 ): Promise<CallAnswer> {
-  const problem = await validateArguments(tool.parameters, args);
-  if (problem !== null) return { result: null, error: { name: 'InvalidArguments', message: problem } };
-  const outcome = await dispatchHttp({
+  const outcome = await callTool({
     tool,
     projectId,
     args,
+    toolContext,
     idempotencyKey: `${generationId}:${callId}`,
     signal,
-    outbound: outbound(),
   }).catch((error: unknown) => {
+    if (error instanceof ProgramsBusyError) return notChecked(tool.name);
     throw signal.aborted ? new CancelledFailure('CANCELLED') : error;
   });
-  if (outcome.kind === 'result') return { result: outcome.value, error: null };
+  if (outcome.kind === 'result')
+    return fills === null ? { result: outcome.value, error: null } : filling(fills, outcome.value);
   if (outcome.retryable && isRead(tool) && activityInfo().attempt < READ_TRIES_MAX) {
     throw ApplicationFailure.create({ type: outcome.error.code, message: outcome.error.code });
   }
-  const { code: _code, ...error } = outcome.error;
-  return { result: null, error };
+  const { code } = outcome.error;
+  const error = transcriptError(outcome.error);
+  return { result: null, error: fills === null ? error : { ...error, code, meta: factsOf(outcome.error).meta ?? {} } };
+}
+
+/** Nothing was sent: the model may call again. */
+const notChecked = (name: string): CallOutcome => ({
+  kind: 'error',
+  error: { name, code: 'VALIDATION_FAILED', message: 'The arguments could not be checked: too much is to be checked' },
+  retryable: false,
+});
+
+/** The part of a result that fills a message. */
+async function filling(content: ToolOutputContent, result: unknown): Promise<CallAnswer> {
+  const taken = await outputAt(content, result);
+  if ('value' in taken) return { result: taken.value, error: null };
+  return { result: null, error: { name: 'NoOutput', code: 'VALIDATION_FAILED', message: taken.problem } };
 }

@@ -14,25 +14,26 @@ import {
   failed,
   nextMove,
 } from '../api/generations/moves';
-import { AnswerParts, CutShort } from '../api/generations/parts';
+import { AnswerParts } from '../api/generations/parts';
 import type { ModelAnswer } from '../api/generations/parts';
 import { settle } from '../api/generations/settlement';
 import { failure } from '../api/generations/endings';
 import type { Ending } from '../api/generations/endings';
 import { countProviderFailure, isUnsettled, openStep, storeStep } from '../api/generations/steps';
-import type { RunView } from '../api/generations/steps';
+import type { RunView, StepCounts } from '../api/generations/steps';
 import { streams } from '../api/generations/streams';
 import type { LiveRun } from '../api/generations/streams';
 import { choiceAt, offeredTools } from '../api/generations/steering';
 import { finalTextProblem } from '../api/generations/final-text';
 import { callsOf, modelTools, promptOf, stopReasonOf, textOf } from '../api/generations/turn';
 import type { ParsedCall } from '../api/generations/turn';
-import { languageModel } from '../api/providers/adapters';
+import { languageModel, promptCacheOptions } from '../api/providers/adapters';
 import type { ModelAccess } from '../api/providers/adapters';
 import { providerFailureOf } from '../api/providers/failures';
-import type { ProviderFailure } from '../api/providers/failures';
+import { stepCost } from '../api/providers/prices';
 import { providerAccess } from '../api/providers/service';
-import { validateArguments } from '../api/tools/resolve';
+import { resolveSurface } from '../api/generations/surface';
+import { prepareArguments } from '../api/tools/call';
 import type { StepInput, StepOutcome } from '../workflows/generations.contract';
 import { retryIn, rowGone } from './failures';
 import { isOneAttempt, isRepeated, leaving } from './heartbeats';
@@ -75,7 +76,9 @@ async function end(view: RunView, ending: Ending): Promise<StepOutcome> {
   return settled;
 }
 
-async function callModel(view: RunView, step: number, abort: AbortSignal): Promise<StepOutcome> {
+async function callModel(opened: RunView, step: number, abort: AbortSignal): Promise<StepOutcome> {
+  const view = await withTools(opened, step, abort);
+  if (view === null) throw rowGone();
   const access = await providerAccess(view.projectId, view.turn.aiProviderId);
   if (!access.ok) {
     return end(view, failure(view, 'AI_PROVIDER_MISCONFIGURED', 'The AI provider of the agent cannot be used.'));
@@ -98,7 +101,16 @@ async function callModel(view: RunView, step: number, abort: AbortSignal): Promi
     if (abort.aborted) throw new CancelledFailure('CANCELLED');
     return failedCall(call, error);
   }
-  return store(view, step, result, startedAt);
+  return store(call, result, startedAt);
+}
+
+/** The run with the tools of its mcp servers, which are asked once a turn; null when its row is gone. */
+async function withTools(view: RunView, step: number, signal: AbortSignal): Promise<RunView | null> {
+  if ((view.turn.unresolved ?? []).length === 0) return view;
+  const turn = await resolveSurface(view, signal).catch((error: unknown) => {
+    throw signal.aborted ? new CancelledFailure('CANCELLED') : error;
+  });
+  return turn === null ? openStep(view.generationId, step, false) : { ...view, turn };
 }
 
 /** One call of a provider. */
@@ -117,7 +129,7 @@ async function ask(call: ModelCall): Promise<ModelAnswer> {
   const { turn } = view;
   const offered = offeredTools(turn, step);
   const options: LanguageModelV3CallOptions = {
-    prompt: promptOf(view),
+    prompt: promptOf(view, turn.promptCaching === true ? promptCacheOptions(access.provider) : {}),
     ...(offered.length === 0 ? {} : { tools: modelTools(offered), toolChoice: call.toolChoice }),
     ...(turn.temperature === null ? {} : { temperature: turn.temperature }),
     headers: { 'Idempotency-Key': `${view.generationId}:${String(step)}` },
@@ -147,21 +159,12 @@ async function askAloud(
   return parts.answer();
 }
 
-/** A stream without its end is a connection that was lost. */
-const CUT_SHORT: ProviderFailure = {
-  retryable: true,
-  statusCode: null,
-  message: 'Provider ended its answer early.',
-  retryAfterMs: null,
-};
-
 /**
  * Tries again while the provider's failures of this step are fewer than allowed and nothing of the answer is out.
  * @throws a retryable failure on the common queue; on a process's own the workflow is told to ask again
  */
-async function failedCall({ view, step, access, said }: ModelCall, error: unknown): Promise<StepOutcome> {
-  const { retryable, statusCode, message, retryAfterMs } =
-    error instanceof CutShort ? CUT_SHORT : providerFailureOf(error, clock.ms());
+async function failedCall({ view, step, said }: ModelCall, error: unknown): Promise<StepOutcome> {
+  const { retryable, statusCode, message, retryAfterMs } = providerFailureOf(error, clock.ms());
   const failures = retryable && !said ? await countProviderFailure(view, step) : PROVIDER_FAILURES_MAX;
   if (failures < PROVIDER_FAILURES_MAX) {
     if (isOneAttempt()) return { kind: 'again', waitMs: retryAfterMs ?? 1_000 * 2 ** (failures - 1) };
@@ -169,29 +172,49 @@ async function failedCall({ view, step, access, said }: ModelCall, error: unknow
       ? ApplicationFailure.create({ type: 'AI_PROVIDER_ERROR', message: 'AI_PROVIDER_ERROR' })
       : retryIn(retryAfterMs, 'AI_PROVIDER_ERROR');
   }
-  // A vendor may repeat the key it was given in its refusal.
-  const { apiKey } = access;
-  const told = apiKey === null || apiKey === '' ? message : message.replaceAll(apiKey, '[secret]');
   return end(
     view,
-    failure(view, 'AI_PROVIDER_ERROR', told, statusCode === null ? {} : { provider_status_code: statusCode }),
+    failure(view, 'AI_PROVIDER_ERROR', message, statusCode === null ? {} : { provider_status_code: statusCode }),
   );
 }
 
-async function store(view: RunView, step: number, result: ModelAnswer, startedAt: Date): Promise<StepOutcome> {
+/** What the step costs, by the prices that held when it began. */
+const costOf = (view: RunView, provider: string, tokens: StepCounts, at: Date): Promise<string | null> =>
+  stepCost({
+    projectId: view.projectId,
+    aiProviderId: view.turn.aiProviderId,
+    provider,
+    model: view.turn.model,
+    tokens: { ...tokens, input: tokens.input - tokens.cached - tokens.cacheWrite },
+    at,
+  });
+
+const countsOf = ({ inputTokens, outputTokens }: ModelAnswer['usage']): StepCounts => ({
+  input: inputTokens.total ?? 0,
+  output: outputTokens.total ?? 0,
+  cached: inputTokens.cacheRead ?? 0,
+  cacheWrite: inputTokens.cacheWrite ?? 0,
+  reasoning: outputTokens.reasoning ?? 0,
+});
+
+async function store(call: ModelCall, result: ModelAnswer, startedAt: Date): Promise<StepOutcome> {
+  const { view, step } = call;
   const { turn } = view;
   const calls = await checked(view, callsOf(offeredTools(turn, step), result.content));
   const finishReason = result.finishReason.unified;
-  const ending = await endingOf(view, calls, result);
+  const tokens = countsOf(result.usage);
+  const [ending, costUsd] = await Promise.all([
+    endingOf(view, calls, result),
+    costOf(view, call.access.provider, tokens, startedAt),
+  ]);
   const stored = await storeStep(view, {
     step,
     parts: result.content,
     finishReason,
     model: turn.model,
     aiProviderId: turn.aiProviderId,
-    inputTokens: result.usage.inputTokens.total ?? 0,
-    outputTokens: result.usage.outputTokens.total ?? 0,
-    cachedTokens: result.usage.inputTokens.cacheRead ?? 0,
+    tokens,
+    costUsd,
     startedAt,
     calls: ending === null ? calls : [],
     ending,
@@ -212,17 +235,19 @@ async function afterLate({ generationId }: RunView): Promise<StepOutcome> {
   return move.kind === 'settled' ? settled : callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
 }
 
-/** Arguments of client calls are checked before the caller is asked; those of the others where they are made. */
+/** Arguments of client calls are pinned and checked before the caller is asked; those of the others where they are made. */
 const checked = (view: RunView, calls: ParsedCall[]): Promise<ParsedCall[]> =>
   Promise.all(
     calls.map(async (call) => {
       const tool = view.turn.tools.find(({ name }) => name === call.toolName);
       if (call.kind !== 'client' || tool === undefined) return call;
       // A paid answer is stored whatever happens to the check of it.
-      const problem = await validateArguments(tool.parameters, call.args).catch(
-        () => 'The arguments could not be checked.',
+      const prepared = await prepareArguments(tool, call.args as Record<string, unknown>, view.toolContext).catch(
+        () => null,
       );
-      return problem === null ? call : { ...call, error: { name: 'InvalidArguments', message: problem } };
+      if (prepared?.kind === 'ready') return tool.presets == null ? call : { ...call, pinned: prepared.args };
+      const message = prepared?.error.message ?? 'The arguments could not be checked.';
+      return { ...call, error: { name: 'InvalidArguments', message } };
     }),
   );
 

@@ -87,14 +87,12 @@ test('a key in the config of a provider alone is reason for a run', async () => 
   const project = await service.project(owner);
   const bedrock = { region: 'eu-central-1', apiKey: 'x' };
   const { id } = created(
-    await service
-      .client(owner.token)
-      .post(`/v1/projects/${project.id}/ai-providers`, {
-        name: 'p',
-        provider: 'bedrock',
-        default_model: 'm',
-        config: bedrock,
-      }),
+    await service.client(owner.token).post(`/v1/projects/${project.id}/ai-providers`, {
+      name: 'p',
+      provider: 'bedrock',
+      default_model: 'm',
+      config: bedrock,
+    }),
   );
   const before = await engine().workflow.getHandle(`reencrypt/${currentKeyId()}`).describe();
   await query("update ai_providers set literals_key_id = 'deadbeef' where id = $1", [id]);

@@ -1,8 +1,11 @@
+import { query } from '../../src/api/core/db';
+import { encrypt } from '../../src/api/core/encryption';
 import { createOutbound } from '../../src/api/core/http';
 import { createEgressPolicy, parseAllowList } from '../../src/api/core/egress';
 import { outbound } from '../../src/api/core/outbound';
 import { dispatchHttp } from '../../src/api/tools/dispatch';
-import type { HttpCall, HttpOutcome, ToolCallError } from '../../src/api/tools/dispatch';
+import type { HttpCall, HttpToolSnapshot } from '../../src/api/tools/dispatch';
+import type { CallOutcome, ToolCallError } from '../../src/api/tools/outcome';
 import { toolSurface, validateArguments } from '../../src/api/tools/resolve';
 import type { ToolSnapshot } from '../../src/api/tools/resolve';
 import { useService } from '../support/app';
@@ -26,11 +29,11 @@ beforeEach(async () => {
 
 afterEach(() => receiver.close());
 
-const made = async (execute: object, given: object = {}): Promise<ToolSnapshot & { execute: object }> => {
+const made = async (execute: object, given: object = {}): Promise<HttpToolSnapshot> => {
   const answer = await api.post(`${at}/tools`, { name: 'target', parameters: { type: 'object' }, execute, ...given });
   if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
   const { tools } = await toolSurface(projectId, [answer.body.id]);
-  return tools[0] as ToolSnapshot & { execute: object };
+  return tools[0] as HttpToolSnapshot;
 };
 
 const secret = async (value: string): Promise<string> =>
@@ -40,19 +43,20 @@ const dispatch = (
   tool: ToolSnapshot,
   args: Record<string, unknown> = {},
   given: Partial<HttpCall> = {},
-): Promise<HttpOutcome> =>
+): Promise<CallOutcome> =>
   dispatchHttp({
     // Through JSON, as the turn that is stored between the two.
     tool: JSON.parse(JSON.stringify(tool)) as HttpCall['tool'],
     projectId,
     args,
+    toolContext: {},
     idempotencyKey: 'gen_1:call_1',
     signal: new AbortController().signal,
     outbound: outbound(),
     ...given,
   });
 
-const errorOf = (outcome: HttpOutcome): ToolCallError & { retryable: boolean } => {
+const errorOf = (outcome: CallOutcome): ToolCallError & { retryable: boolean } => {
   if (outcome.kind !== 'error') throw new Error(`it succeeded: ${JSON.stringify(outcome)}`);
   return { ...outcome.error, retryable: outcome.retryable };
 };
@@ -248,6 +252,15 @@ describe('secrets', () => {
     expect(receiver.requests[0]!.headers.authorization).toBe('Bearer literal-1');
   });
 
+  test('a credential stored by an earlier build, under the name of its header alone, still goes out', async () => {
+    const tool = await made({ url: receiver.url, headers: { Authorization: 'Bearer new' } });
+    const place = { table: 'tools', column: 'literals', rowId: tool.id };
+    const { keyId, data } = encrypt(JSON.stringify({ Authorization: 'Bearer old' }), place);
+    await query('update tools set literals_key_id = $2, literals_data = $3 where id = $1', [tool.id, keyId, data]);
+    await dispatch(tool);
+    expect(receiver.requests[0]!.headers.authorization).toBe('Bearer old');
+  });
+
   test('a secret deleted since fails the call before any request', async () => {
     const id = await secret('x');
     const tool = await made({ url: receiver.url, headers: { 'X-Key': `{{secret:${id}}}` } });
@@ -313,6 +326,7 @@ describe('the surface of a turn', () => {
     const { id: elsewhere } = await service.project(await service.signedIn());
     expect(await toolSurface(elsewhere, [id])).toEqual({
       tools: [],
+      unresolved: [],
       unavailable: [{ tool_id: id, reason: 'deleted' }],
     });
   });

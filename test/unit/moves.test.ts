@@ -20,6 +20,7 @@ const view = (given: Partial<RunView> = {}): RunView => ({
   status: 'in_progress',
   streamed: false,
   maxCallDepth: 10,
+  toolContext: {},
   pause: 0,
   contentBytes: 0,
   turn: {

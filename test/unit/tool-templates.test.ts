@@ -3,9 +3,14 @@ import {
   FillError,
   TemplateError,
   climbs,
+  MissingContextError,
+  fillCredential,
   fillHeader,
+  fillPreset,
   fillUrl,
+  parseCredential,
   parseHeader,
+  parsePreset,
   parseUrl,
   piecesOf,
   secretIdsOf,
@@ -63,7 +68,9 @@ test.each([
   ['Bearer abc', 'accepted'],
   [`Bearer ${TOKEN}`, 'accepted'],
   ['{"filter":{"a":1}}', 'accepted'],
-  ['{{context:tenant}}', 'unserved'],
+  ['{{context:tenant}}', 'accepted'],
+  ['{{context:a b}}', 'token'],
+  ['{{context:}}', 'token'],
   ['{{anything}}', 'token'],
   ['{{secret:whk_V1StGXR8Z5jdHi6B}}', 'token'],
   ['{{open', 'token'],
@@ -173,10 +180,50 @@ test('what a substitution put in is never substituted again', () => {
   expect(filled('https://a.example/{a}/{b}', { a: '{b}', b: TOKEN }).url).toBe(
     `https://a.example/%7Bb%7D/${encodeURIComponent(TOKEN)}`,
   );
-  expect(fillHeader('X-Key', TOKEN, new Map([[SECRET, TOKEN]]))).toBe(TOKEN);
+  expect(fillHeader('X-Key', TOKEN, { secrets: new Map([[SECRET, TOKEN]]), context: {} })).toBe(TOKEN);
 });
 
 test('a secret that cannot stand in a header fails the call without being shown', () => {
-  const fill = (): string => fillHeader('X-Key', `Bearer ${TOKEN}`, new Map([[SECRET, 'line\nInjected: yes']]));
+  const fill = (): string =>
+    fillHeader('X-Key', `Bearer ${TOKEN}`, { secrets: new Map([[SECRET, 'line\nInjected: yes']]), context: {} });
   expect(fill).toThrow(new FillError('the header X-Key would hold characters that no header may hold'));
+});
+
+describe('tokens of the tool context', () => {
+  const none = new Map<string, string>();
+  const header = (value: string, context: Record<string, string>): string =>
+    fillHeader('X-Tenant', value, { secrets: none, context });
+
+  test('take the value of their key, an empty one too', () => {
+    expect(header('a-{{context:tenant}}-{{context:Tenant.2}}', { tenant: 'acme', 'Tenant.2': '' })).toBe('a-acme-');
+  });
+
+  test('without a key name key and place, and find nothing that every object has', () => {
+    for (const key of ['tenant', 'constructor', '__proto__']) {
+      expect(() => header(`{{context:${key}}}`, { Tenant: 'other case' })).toThrow(
+        new MissingContextError(key, 'headers.X-Tenant'),
+      );
+    }
+  });
+
+  test('are replaced in one pass: a value that looks like a token stays as it is', () => {
+    expect(header('{{context:a}}', { a: '{{context:b}}', b: 'no' })).toBe('{{context:b}}');
+    expect(header('{{context:a}}', { a: TOKEN })).toBe(TOKEN);
+  });
+
+  test('stand neither in a URL nor in auth', () => {
+    expect(reasonOf(() => parseUrl('https://a.example/?t={{context:t}}'))).toBe('token');
+    expect(reasonOf(() => parseCredential('{{context:t}}'))).toBe('token');
+    expect(reasonOf(() => parseCredential(TOKEN))).toBe('accepted');
+    expect(fillCredential(`a${TOKEN}`, new Map([[SECRET, 'b']]))).toBe('ab');
+  });
+
+  test('stand in presets, where the token of a secret is text and any other token is refused', () => {
+    expect(fillPreset('{{context:t}}!', { t: 'x' }, 'p')).toEqual({ text: 'x!', filled: true });
+    expect(fillPreset(`k ${TOKEN}`, {}, 'p')).toEqual({ text: `k ${TOKEN}`, filled: false });
+    expect(reasonOf(() => parsePreset('{{other}}'))).toBe('token');
+    expect(() => fillPreset('{{context:t}}', {}, 'preset_parameters.a')).toThrow(
+      new MissingContextError('t', 'preset_parameters.a'),
+    );
+  });
 });

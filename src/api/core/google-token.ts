@@ -30,8 +30,8 @@ export class GoogleTokenError extends Error {
   constructor(
     readonly status: number,
     message: string,
-    /** Header `Retry-After` as it came. */
-    readonly retryAfter?: string,
+    /** What was answered, as it came. */
+    readonly answered: { body: string; retryAfter?: string | undefined },
   ) {
     super(message);
   }
@@ -128,18 +128,18 @@ async function requestToken(assertion: string, signal: AbortSignal | undefined):
     onTooLarge: 'fail',
     ...(signal === undefined ? {} : { signal }),
   });
-  const body = jsonOf(answer.body.toString('utf8'));
+  const body = answer.body.toString('utf8');
   if (answer.status !== 200) throw refusalOf(answer.status, body, answer.headers['retry-after']);
-  const parsed = TokenAnswer.safeParse(body);
-  if (!parsed.success) throw new GoogleTokenError(answer.status, 'the token answer could not be read');
+  const parsed = TokenAnswer.safeParse(jsonOf(body));
+  if (!parsed.success) throw new GoogleTokenError(answer.status, 'the token answer could not be read', { body });
   const seconds = Math.min(parsed.data.expires_in ?? TOKEN_SECONDS_MAX, TOKEN_SECONDS_MAX);
   return { token: parsed.data.access_token, expiresAtMs: askedAtMs + seconds * 1000 };
 }
 
-function refusalOf(status: number, body: unknown, retryAfter: string | undefined): GoogleTokenError {
-  const { error, error_description: description } = TokenRefusal.safeParse(body).data ?? {};
+function refusalOf(status: number, body: string, retryAfter: string | undefined): GoogleTokenError {
+  const { error, error_description: description } = TokenRefusal.safeParse(jsonOf(body)).data ?? {};
   const said = [error, description].filter((text) => text !== undefined).join(': ');
-  return new GoogleTokenError(status, said === '' ? 'the token request was refused' : said, retryAfter);
+  return new GoogleTokenError(status, said === '' ? 'the token request was refused' : said, { body, retryAfter });
 }
 
 function privateKeyOf(pem: string): KeyObject {

@@ -3,18 +3,27 @@ import Ajv, { type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import Ajv2020 from 'ajv/dist/2020';
 import addFormats from 'ajv-formats';
 import { LRUCache } from 'lru-cache';
+import { JqFault, JqMemoryError, ResultTooLargeError, jqResults, loadJq } from './programs-jq';
+import { evaluated, logicFault, logicProblem } from './programs-logic';
 
-/** What the pool hands to a thread. Texts, not objects: the thread pays for parsing, within its own bounds. */
-export interface ProgramTask {
+interface SchemaTask {
   kind: 'validate' | 'compile';
   /** JSON text. */
   schema: string;
   /** JSON text; for `validate`. */
   value?: string;
   formats: boolean;
+}
+/** `data` and `value` are JSON texts. */
+type LogicTask = { kind: 'logic'; logic: string; data: string } | { kind: 'compile_logic'; logic: string };
+type JqTask = { kind: 'jq'; program: string; value: string } | { kind: 'compile_jq'; program: string };
+export type ProgramWork = SchemaTask | LogicTask | JqTask;
+
+/** What the pool hands to a thread. Texts, not objects: the thread pays for parsing, within its own bounds. */
+export type ProgramTask = ProgramWork & {
   /** One 64-bit cell; the thread writes `process.hrtime` into it when it begins, so that waiting is not counted. */
   started: SharedArrayBuffer;
-}
+};
 
 export interface ProgramFault {
   /** Dotted, from the value's root: `events.0`. */
@@ -26,8 +35,14 @@ export type ProgramResult =
   | { outcome: 'valid' }
   | { outcome: 'invalid'; errors: ProgramFault[] }
   | { outcome: 'bad_schema'; message: string }
+  /** JSON text. */
+  | { outcome: 'value'; text: string }
+  | { outcome: 'failed'; message: string }
+  | { outcome: 'too_large' }
   | { outcome: 'too_deep' };
 
+/** Longer results would hold up the process that reads them. */
+export const RESULT_BYTES_MAX = 8 * 1024 * 1024;
 const FAULTS_MAX = 20;
 const TEXT_LENGTH_MAX = 500;
 /** Compiled schemas take a multiple of their text, out of the thread's own memory bound. */
@@ -118,17 +133,63 @@ function faultOf({ instancePath, params, message = 'invalid' }: ErrorObject): Pr
   return { path: cut(steps.join('.')), message: cut(message) };
 }
 
-/** Runs one tenant program; what it throws besides is a fault of ours. */
-export function run(task: ProgramTask): ProgramResult {
-  Atomics.store(new BigInt64Array(task.started), 0, process.hrtime.bigint());
+function schemaResult(task: SchemaTask): ProgramResult {
+  const validate = compile(task.schema, task.formats);
+  if (task.kind === 'compile') return { outcome: 'valid' };
+  if (validate(JSON.parse(task.value ?? 'null'))) return { outcome: 'valid' };
+  return { outcome: 'invalid', errors: (validate.errors ?? []).slice(0, FAULTS_MAX).map(faultOf) };
+}
+
+function logicResult(task: LogicTask): ProgramResult {
+  const logic: unknown = JSON.parse(task.logic);
+  const problem = logicProblem(logic);
+  if (problem !== null) return { outcome: 'failed', message: problem };
+  if (task.kind === 'compile_logic') return { outcome: 'valid' };
+  const data: unknown = JSON.parse(task.data);
   try {
-    const validate = compile(task.schema, task.formats);
-    if (task.kind === 'compile') return { outcome: 'valid' };
-    if (validate(JSON.parse(task.value ?? 'null'))) return { outcome: 'valid' };
-    return { outcome: 'invalid', errors: (validate.errors ?? []).slice(0, FAULTS_MAX).map(faultOf) };
+    // What is no JSON (nothing at all, a number that is none) is null.
+    const text = (JSON.stringify(evaluated(logic, data)) as string | undefined) ?? 'null';
+    return Buffer.byteLength(text) > RESULT_BYTES_MAX ? { outcome: 'too_large' } : { outcome: 'value', text };
+  } catch (error) {
+    if (error instanceof RangeError) throw error;
+    return { outcome: 'failed', message: cut(logicFault(error)) };
+  }
+}
+
+async function jqResult(jq: object, task: JqTask): Promise<ProgramResult> {
+  // Bound to nothing, a program is compiled and never run.
+  const compiling = task.kind === 'compile_jq';
+  const [program, value] = compiling ? [`empty as $nothing | ${task.program}`, 'null'] : [task.program, task.value];
+  const results = await jqResults(jq, program, value, RESULT_BYTES_MAX);
+  return compiling ? { outcome: 'valid' } : { outcome: 'value', text: `[${results.join(',')}]` };
+}
+
+async function resultOf(task: ProgramTask): Promise<ProgramResult> {
+  // A thread that has no jq yet loads it before the clock of the run starts.
+  const jq = task.kind === 'jq' || task.kind === 'compile_jq' ? await loadJq() : {};
+  Atomics.store(new BigInt64Array(task.started), 0, process.hrtime.bigint());
+  switch (task.kind) {
+    case 'validate':
+    case 'compile':
+      return schemaResult(task);
+    case 'logic':
+    case 'compile_logic':
+      return logicResult(task);
+    case 'jq':
+    case 'compile_jq':
+      return jqResult(jq, task);
+  }
+}
+
+/** Runs one tenant program; what it throws besides is a fault of ours. */
+export async function run(task: ProgramTask): Promise<ProgramResult> {
+  try {
+    return await resultOf(task);
   } catch (error) {
     if (error instanceof SchemaFault) return { outcome: 'bad_schema', message: cut(error.message) };
-    if (error instanceof RangeError) return { outcome: 'too_deep' };
+    if (error instanceof JqFault) return { outcome: 'failed', message: cut(error.message) };
+    if (error instanceof ResultTooLargeError) return { outcome: 'too_large' };
+    if (error instanceof RangeError || error instanceof JqMemoryError) return { outcome: 'too_deep' };
     throw error;
   }
 }
@@ -137,12 +198,7 @@ export function run(task: ProgramTask): ProgramResult {
 function warmUp(): void {
   void draft7Checks.validateSchema({});
   const schema = { type: 'object', properties: { a: { type: 'string', format: 'email' } }, required: ['a'] };
-  run({
-    kind: 'validate',
-    schema: JSON.stringify(schema),
-    value: '{}',
-    formats: true,
-    started: new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT),
-  });
+  schemaResult({ kind: 'validate', schema: JSON.stringify(schema), value: '{}', formats: true });
+  evaluated({ map: [{ var: 'a' }, { '+': [{ var: '' }, 1] }] }, { a: [1] });
 }
 warmUp();

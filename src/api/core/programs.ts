@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import Piscina from 'piscina';
-import type { ProgramFault, ProgramResult, ProgramTask } from './programs-worker';
+import type { ProgramFault, ProgramResult, ProgramTask, ProgramWork } from './programs-worker';
 
 export type { ProgramFault } from './programs-worker';
 
@@ -10,19 +10,21 @@ export const PROGRAM_LIMITS = {
   schemaBytesMax: 64 * 1024,
   runMsMax: 250,
   memoryMibMax: 64,
+  resultMibMax: 8,
 } as const;
 
 const LIMIT_TEXTS = {
   time: (runMsMax: number) => `time (${String(runMsMax)} ms)`,
   memory: () => `memory (${String(PROGRAM_LIMITS.memoryMibMax)} MiB)`,
   size: () => `size (${String(PROGRAM_LIMITS.schemaBytesMax / 1024)} KiB)`,
+  result: () => `the result (${String(PROGRAM_LIMITS.resultMibMax)} MiB)`,
 };
 
 /** A tenant program went over one of its bounds; the message names the limit. Running it again ends the same way. */
 export class ProgramLimitError extends Error {
   override readonly name = 'ProgramLimitError';
   constructor(
-    readonly limit: 'time' | 'memory' | 'size',
+    readonly limit: keyof typeof LIMIT_TEXTS,
     runMsMax: number = PROGRAM_LIMITS.runMsMax,
   ) {
     super(`The program exceeds the limit of ${LIMIT_TEXTS[limit](runMsMax)}.`);
@@ -32,6 +34,11 @@ export class ProgramLimitError extends Error {
 /** A schema that cannot be compiled was used to check a value; `compileSchema` tells this when it is stored. */
 export class ProgramSchemaError extends Error {
   override readonly name = 'ProgramSchemaError';
+}
+
+/** A program of JSON Logic or jq cannot be used, or failed on its value; the message is the evaluator's. */
+export class ProgramFailedError extends Error {
+  override readonly name = 'ProgramFailedError';
 }
 
 /** Too many programs wait for a thread; trying again later helps. */
@@ -59,6 +66,29 @@ export interface Programs {
    * @throws ProgramLimitError, ProgramsBusyError.
    */
   compileSchema(schema: unknown, options?: SchemaOptions): Promise<{ ok: true } | { ok: false; message: string }>;
+  /**
+   * The value of a document of JSON Logic: an object whose only key is an operator is an expression, other objects and
+   * lists are looked through for expressions, `{"preserve": x}` is x, a path that leads nowhere is null. It sees nothing
+   * but the data, and ends the same way every time.
+   * @throws ProgramFailedError, ProgramLimitError, ProgramsBusyError.
+   */
+  evaluateLogic(logic: unknown, data: unknown): Promise<unknown>;
+  /**
+   * Tells whether a document of JSON Logic may be stored.
+   * @throws ProgramLimitError, ProgramsBusyError.
+   */
+  compileLogic(logic: unknown): Promise<{ ok: true } | { ok: false; message: string }>;
+  /**
+   * All results of a jq program over a JSON value, in order. It sees nothing but the value: no clock, no time zone, no
+   * environment, no modules.
+   * @throws ProgramFailedError, ProgramLimitError, ProgramsBusyError.
+   */
+  jq(program: string, value: unknown): Promise<unknown[]>;
+  /**
+   * Tells whether a jq program may be stored.
+   * @throws ProgramLimitError, ProgramsBusyError.
+   */
+  compileJq(program: string): Promise<{ ok: true } | { ok: false; message: string }>;
   /** Ends all threads, running programs included. */
   close(): Promise<void>;
 }
@@ -137,7 +167,7 @@ function failureOf(error: unknown): unknown {
   return error;
 }
 
-async function runIn(pool: Pool, task: Omit<ProgramTask, 'started'>, runMsMax: number): Promise<ProgramResult> {
+async function runIn(pool: Pool, task: ProgramWork, runMsMax: number): Promise<ProgramResult> {
   const started = new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT);
   const controller = new AbortController();
   const stopped: { by: Error | null } = { by: null };
@@ -170,15 +200,58 @@ function textOf(value: unknown): string {
   }
 }
 
-function schemaText(schema: unknown): string {
-  const text = textOf(schema);
+/** A program as it is stored. Spec: Limits, tenant programs: at most 64 KiB; for logic and jq as for schemas. */
+function programText(text: string): string {
   if (Buffer.byteLength(text) > PROGRAM_LIMITS.schemaBytesMax) throw new ProgramLimitError('size');
   return text;
 }
 
+/** Text and parsed value stand in the thread side by side: no thread has to die to find out that they do not fit. */
+function valueText(value: unknown): string {
+  const text = textOf(value);
+  if (text.length > (PROGRAM_LIMITS.memoryMibMax / 2) * 1024 * 1024) throw new ProgramLimitError('memory');
+  return text;
+}
+
+type Run = (task: ProgramWork) => Promise<ProgramResult>;
+
+async function valueOf(result: Promise<ProgramResult>): Promise<unknown> {
+  const ended = await result;
+  if (ended.outcome === 'value') return JSON.parse(ended.text) as unknown;
+  throw new ProgramFailedError('message' in ended ? ended.message : 'the program gave no value');
+}
+
+async function usable(result: Promise<ProgramResult>): Promise<{ ok: true } | { ok: false; message: string }> {
+  const ended = await result;
+  return 'message' in ended ? { ok: false, message: ended.message } : { ok: true };
+}
+
+const schemaPrograms = (run: Run): Pick<Programs, 'validate' | 'compileSchema'> => ({
+  validate: async (schema, value, { formats = false } = {}) => {
+    const text = valueText(value);
+    const result = await run({ kind: 'validate', schema: programText(textOf(schema)), value: text, formats });
+    if (result.outcome === 'bad_schema') throw new ProgramSchemaError(result.message);
+    return result.outcome === 'invalid' ? { ok: false, errors: result.errors } : { ok: true };
+  },
+  compileSchema: async (schema, { formats = false } = {}) =>
+    usable(run({ kind: 'compile', schema: programText(textOf(schema)), formats })),
+});
+
+const logicPrograms = (run: Run): Pick<Programs, 'evaluateLogic' | 'compileLogic'> => ({
+  evaluateLogic: async (logic, data) =>
+    valueOf(run({ kind: 'logic', logic: programText(textOf(logic)), data: valueText(data) })),
+  compileLogic: async (logic) => usable(run({ kind: 'compile_logic', logic: programText(textOf(logic)) })),
+});
+
+const jqPrograms = (run: Run): Pick<Programs, 'jq' | 'compileJq'> => ({
+  jq: async (program, value) =>
+    (await valueOf(run({ kind: 'jq', program: programText(program), value: valueText(value) }))) as unknown[],
+  compileJq: async (program) => usable(run({ kind: 'compile_jq', program: programText(program) })),
+});
+
 /**
  * Makes the runner of tenant programs: worker threads, started at the first use, that never keep the process alive.
- * Spec: Limits, tenant programs: at most 250 ms and 64 MiB a run, schemas of at most 64 KiB.
+ * Spec: Limits, tenant programs: at most 250 ms and 64 MiB a run, programs of at most 64 KiB.
  */
 export function createPrograms({
   threadsMax = defaultThreads(),
@@ -196,25 +269,17 @@ export function createPrograms({
     return (pool ??= createPool(threads));
   };
 
-  const run = async (task: Omit<ProgramTask, 'started'>): Promise<ProgramResult> => {
+  const run = async (task: ProgramWork): Promise<ProgramResult> => {
     const result = await runIn(livePool(), task, runMsMax);
     if (result.outcome === 'too_deep') throw new ProgramLimitError('memory');
+    if (result.outcome === 'too_large') throw new ProgramLimitError('result');
     return result;
   };
 
   return {
-    validate: async (schema, value, { formats = false } = {}) => {
-      const text = textOf(value);
-      // Text and parsed value stand in the thread side by side: no thread has to die to find out that they do not fit.
-      if (text.length > (PROGRAM_LIMITS.memoryMibMax / 2) * 1024 * 1024) throw new ProgramLimitError('memory');
-      const result = await run({ kind: 'validate', schema: schemaText(schema), value: text, formats });
-      if (result.outcome === 'bad_schema') throw new ProgramSchemaError(result.message);
-      return result.outcome === 'invalid' ? { ok: false, errors: result.errors } : { ok: true };
-    },
-    compileSchema: async (schema, { formats = false } = {}) => {
-      const result = await run({ kind: 'compile', schema: schemaText(schema), formats });
-      return result.outcome === 'bad_schema' ? { ok: false, message: result.message } : { ok: true };
-    },
+    ...schemaPrograms(run),
+    ...logicPrograms(run),
+    ...jqPrograms(run),
     close: async () => {
       const open = pool;
       pool = null;

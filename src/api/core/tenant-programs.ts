@@ -3,7 +3,7 @@ import type { Programs } from './programs';
 
 let shared: Programs | undefined;
 
-/** Runs programs of tenants (schema checks) outside the event loop of this process, under their bounds. */
+/** Runs programs of tenants (schema checks, JSON Logic, jq) outside the event loop of this process, under their bounds. */
 export function programs(): Programs {
   shared ??= createPrograms({});
   return shared;

@@ -1,17 +1,20 @@
 import { clock } from '../core/clock';
 import { queryOne } from '../core/db';
+import type { ToolContext } from '../tools/context';
 import type { ToolSnapshot } from '../tools/resolve';
-import type { CallError } from './turn';
-
-/** A tool that the service calls. */
-export type HttpToolSnapshot = ToolSnapshot & { execute: NonNullable<ToolSnapshot['execute']> };
+import { INPUT_STEP, toolOfCall } from './turn';
+import type { CallError, InputMessage, ToolOutputContent, Turn } from './turn';
 
 /** A call that the service makes itself, with what it needs. */
 export interface DueCall {
   projectId: string;
   callId: string;
+  /** As the model gave them. */
   args: Record<string, unknown>;
-  tool: HttpToolSnapshot;
+  toolContext: ToolContext;
+  tool: ToolSnapshot;
+  /** The content of a message that its result fills; null for a call of the model. */
+  fills: ToolOutputContent | null;
 }
 
 /** `answered` covers a run that is settled: there is nothing left to do either way. */
@@ -23,26 +26,31 @@ export async function dueCall(generationId: string, step: number, call: number):
     project_id: string;
     status: string;
     call_id: string | null;
-    tool_id: string | null;
+    tool_name: string | null;
+    tool_context: ToolContext | null;
     args: Record<string, unknown>;
     answered: boolean;
-    tools: ToolSnapshot[];
+    turn: Turn;
+    input: InputMessage[];
   }>(
-    `select g.project_id, g.status, k.call_id, k.tool_id, k.args, k.answered_at is not null as answered, c.turn -> 'tools' as tools
+    `select g.project_id, g.status, k.call_id, k.tool_name, k.args, k.answered_at is not null as answered,
+       c.turn, c.input, c.tool_context
      from generations g join generation_contents c on c.generation_id = g.id
      left join generation_calls k on k.generation_id = g.id and k.step = $2 and k.call = $3
      where g.id = $1`,
     [generationId, step, call],
   );
   if (row === null) return { kind: 'gone' };
-  const tool = row.tools.find(({ id }) => id === row.tool_id);
-  if (row.answered || row.status !== 'in_progress' || row.call_id === null || tool?.execute == null)
+  const tool = toolOfCall(row.turn, { step, call, toolName: row.tool_name ?? '' });
+  const { project_id: projectId, call_id: callId, args } = row;
+  if (row.answered || row.status !== 'in_progress' || callId === null || tool === null || tool.type === 'client')
     return { kind: 'answered' };
-  return {
-    kind: 'due',
-    call: { projectId: row.project_id, callId: row.call_id, args: row.args, tool: { ...tool, execute: tool.execute } },
-  };
+  const fills = step === INPUT_STEP ? contentOfCall(row.input, call) : null;
+  return { kind: 'due', call: { projectId, callId, args, toolContext: row.tool_context ?? {}, tool, fills } };
 }
+
+const contentOfCall = (input: InputMessage[], call: number): ToolOutputContent | null =>
+  input.flatMap(({ content }) => (typeof content !== 'string' && content.call === call ? [content] : []))[0] ?? null;
 
 /** What a call gave: a result, or why it failed. */
 export type CallAnswer = { result: unknown; error: null } | { result: null; error: CallError };

@@ -5,13 +5,17 @@ import { assertRunnable } from '../projects/service';
 import { clock } from '../core/clock';
 import { ApiError, notFound, unavailable } from '../core/errors';
 import type { InputProblem } from '../core/errors';
+import { ProgramsBusyError } from '../core/programs';
 import type { ProjectAccess } from '../core/route';
 import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/temporal';
+import { mapOutput } from '../tools/call';
+import { transcriptError } from '../tools/outcome';
 import { requestHashOf } from './idempotency';
 import type { Generation } from './models';
 import { dropSubmission, storeSubmission, submissionByKey } from './pauses';
+import type { SubmittedOutput } from './pauses';
 import type { GenerationRows } from './present';
-import { generationRows } from './rows';
+import { generationRows, toolsOf } from './rows';
 import { generationRun } from './runs';
 import { getGeneration, restOf } from './service';
 import type { Generated } from './service';
@@ -54,7 +58,7 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
     projectId: input.project.id,
     generationId: input.generationId,
     pause: submission.pause,
-    outputs: input.outputs.map(({ tool_call_id, output }) => ({ tool_call_id, output: output ?? null })),
+    outputs: await mapped(input, rows),
     idempotencyKey: input.idempotencyKey,
     requestHash: input.idempotencyKey === null ? null : hash,
   });
@@ -99,6 +103,25 @@ function checkOutputs({ calls }: GenerationRows, outputs: OutputsInput['outputs'
       details: problems,
     });
   }
+}
+
+/** The outputs as the model will read them: through the output mappings of their tools. */
+async function mapped({ outputs, generationId }: OutputsInput, { calls }: GenerationRows): Promise<SubmittedOutput[]> {
+  const tools = await toolsOf(generationId);
+  return Promise.all(
+    outputs.map(async ({ tool_call_id: id, output = null }) => {
+      const call = calls.find(({ callId }) => callId === id);
+      const tool = tools.find(({ name }) => name === call?.toolName);
+      if (call === undefined || tool?.outputMapping == null) return { tool_call_id: id, output };
+      const args = (call.pinned ?? call.args) as Record<string, unknown>;
+      const given = await mapOutput(tool, { output, input: args }).catch((error: unknown) => {
+        throw error instanceof ProgramsBusyError ? unavailable() : error;
+      });
+      return given.kind === 'result'
+        ? { tool_call_id: id, output: given.value }
+        : { tool_call_id: id, output: null, error: transcriptError(given.error) };
+    }),
+  );
 }
 
 async function send(row: Generation, submission: Submission): Promise<Generated> {

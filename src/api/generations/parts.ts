@@ -12,9 +12,6 @@ export interface ModelAnswer {
   usage: LanguageModelV3Usage;
 }
 
-/** The provider ended its stream without saying that the answer is whole. */
-export class CutShort extends Error {}
-
 /** Puts a streamed answer together again, part by part. Pure. */
 export class AnswerParts {
   readonly #content: LanguageModelV3Content[] = [];
@@ -34,9 +31,9 @@ export class AnswerParts {
     return part.delta;
   }
 
-  /** The whole answer. @throws CutShort when the stream ended before its end was told */
+  /** The whole answer; a stream that ends early has an error part. */
   answer(): ModelAnswer {
-    if (this.#end === undefined) throw new CutShort('The stream ended before the answer was whole');
+    if (this.#end === undefined) throw new Error('the stream has no end');
     return { content: this.#content, ...this.#end };
   }
 

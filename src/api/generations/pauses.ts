@@ -1,6 +1,7 @@
 import { clock } from '../core/clock';
 import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
+import type { CallError } from './turn';
 
 /**
  * Commits a pause before anyone is told of it; a no-op on a settled run, on one that pauses already, and where a late
@@ -19,13 +20,20 @@ export async function storePause(generationId: string, pause: number): Promise<b
   return row?.stands ?? null;
 }
 
+/** What a client gave for one call; with an error where the output mapping of its tool failed. */
+export interface SubmittedOutput {
+  tool_call_id: string;
+  output: unknown;
+  error?: CallError;
+}
+
 /** A submission of tool outputs, as it is stored before the run is told its id. */
 export interface SubmissionRow {
   id: string;
   projectId: string;
   generationId: string;
   pause: number;
-  outputs: { tool_call_id: string; output: unknown }[];
+  outputs: SubmittedOutput[];
   idempotencyKey: string | null;
   requestHash: Buffer | null;
 }
@@ -106,11 +114,14 @@ async function answerCalls(
   given: { generationId: string; pause: number; submissionId: string; outputs: SubmissionRow['outputs'] },
 ): Promise<void> {
   const now = clock.now();
-  const results = given.outputs.map(({ output }) => JSON.stringify(output ?? null));
+  const results = given.outputs.map(({ output, error }) =>
+    error === undefined ? JSON.stringify(output ?? null) : null,
+  );
+  const errors = given.outputs.map(({ error }) => (error === undefined ? null : JSON.stringify(error)));
   await query(
     `with marked as (update generation_submissions set accepted_at = $2 where id = $3),
-     answered as (update generation_calls k set result = o.result::json, answered_at = $2
-       from unnest($4::text[], $5::text[]) as o (call_id, result)
+     answered as (update generation_calls k set result = o.result::json, error = o.error::json, answered_at = $2
+       from unnest($4::text[], $5::text[], $8::text[]) as o (call_id, result, error)
        where k.generation_id = $1 and k.pause = $6 and k.call_id = o.call_id and k.answered_at is null)
      update generations set status = 'in_progress', content_bytes = content_bytes + $7, last_activity_at = $2, updated_at = $2
      where id = $1`,
@@ -121,7 +132,8 @@ async function answerCalls(
       given.outputs.map(({ tool_call_id }) => tool_call_id),
       results,
       given.pause,
-      results.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+      [...results, ...errors].reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0),
+      errors,
     ],
     tx,
   );

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Generation } from './models';
 import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
-import { responseMessages, textOf } from './turn';
+import { resolvedInput, responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
 
 /** The answer of a run that would be nested too deep. */
@@ -100,8 +100,11 @@ export interface GenerationRows {
   calls: StoredCall[];
 }
 
+/** A client is asked with what its tool pins put in. */
 const pendingOf = (calls: StoredCall[]): PendingCall[] =>
-  calls.filter((call) => call.kind === 'client' && !call.answered);
+  calls
+    .filter((call) => call.kind === 'client' && !call.answered)
+    .map(({ callId, toolName, args, pinned }) => ({ callId, toolName, args: pinned ?? args }));
 
 /** A run whose content was removed has steps without content, and no output to show. */
 const isPurged = ({ row, steps }: GenerationRows): boolean =>
@@ -137,13 +140,21 @@ function presentOutput({ row, steps, calls, structured }: GenerationRows) {
   };
 }
 
+/** The last text of a turn, and how it ended. */
+function saidAtLast({ row, steps }: GenerationRows) {
+  const text = steps.map(({ parts }) => textOf(parts)).findLast((said) => said !== '');
+  return {
+    content: row.stopReason === 'depth_guard' ? DEPTH_GUARD_TEXT : (text ?? null),
+    finish_reason: steps.at(-1)?.finishReason ?? null,
+  };
+}
+
 /** The readable form of one turn. */
 export function presentTranscript(rows: GenerationRows): z.output<typeof TranscriptOut> {
   const { row, input, steps, calls } = rows;
   const settled = row.status === 'completed' || row.status === 'failed';
   const redacted = row.contentRedactedAt != null;
   const shown = !redacted && (settled || row.status === 'requires_action') ? steps : [];
-  const lastText = steps.map(({ parts }) => textOf(parts)).findLast((text) => text !== '');
   return {
     generation_id: row.id,
     trace_id: row.traceId,
@@ -155,16 +166,10 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
     started_at: time(row.startedAt),
     completed_at: time(row.completedAt),
     step_count: row.stepCount,
-    input: redacted ? null : input,
+    input: redacted || input === null ? null : resolvedInput(input, calls),
     retrieval: [],
     steps: shown.map((step, index) => presentStep(step, index, calls)),
-    output:
-      settled && !redacted
-        ? {
-            content: row.stopReason === 'depth_guard' ? DEPTH_GUARD_TEXT : (lastText ?? null),
-            finish_reason: steps.at(-1)?.finishReason ?? null,
-          }
-        : null,
+    output: settled && !redacted ? saidAtLast(rows) : null,
     error: row.error,
     content_redacted_at: time(row.contentRedactedAt),
     content_redacted_by_principal_type: row.contentRedactedByPrincipalType,

@@ -28,6 +28,18 @@ import { pickUp, streamOf } from './stream';
 const AGENT = '/v1/projects/:project_id/agents/:agent_id';
 const GENERATION = '/v1/projects/:project_id/generations/:generation_id';
 const generationParams = z.object({ generation_id: idOf('generation') });
+/** A message that a tool fills fails the run with the code of that tool's call. */
+const toolFailures = [
+  'SECRET_NOT_FOUND',
+  'MISSING_TOOL_CONTEXT_KEY',
+  'TOOL_EGRESS_BLOCKED',
+  'PIPELINE_STEP_FAILED',
+  'PIPELINE_DEPTH_EXCEEDED',
+  'TOOL_HTTP_ERROR',
+  'TOOL_AUTH_FAILED',
+  'TOOL_TIMEOUT',
+] as const;
+
 /** What the frames of a stream are, for the reference. */
 const STREAM =
   'With `stream: true`: one `data: {"choices":[{"delta":{"content":"…"}}]}` per delta; at a pause the result with ' +
@@ -85,6 +97,11 @@ export const generationRoutes = [
     streams: STREAM,
     fails: [
       'SYSTEM_MESSAGE_NOT_ALLOWED',
+      'INVALID_TOOL_CONTEXT_KEY',
+      'TOOL_NOT_FOUND',
+      'DOCUMENT_NOT_FOUND',
+      'TOOL_CALL_NOT_SUPPORTED',
+      ...toolFailures,
       'IDEMPOTENCY_KEY_REUSED',
       'PROJECT_PAUSED',
       'PROJECT_ARCHIVED',
@@ -102,6 +119,7 @@ export const generationRoutes = [
         metadata: body.metadata ?? null,
         traceId: body.trace_id ?? null,
         maxCallDepth: body.max_call_depth ?? null,
+        toolContext: body.tool_context ?? null,
         mode: modeOf(body.stream ?? false, query.wait),
       });
       return answerOf(generated);

@@ -3,7 +3,8 @@ import { query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { Generation } from './models';
 import type { PendingCall, GenerationRows, StepRow } from './present';
-import type { CallError, InputMessage, StoredCall } from './turn';
+import type { ToolSnapshot } from '../tools/resolve';
+import type { CallError, InputMessage, StoredCall, Turn } from './turn';
 
 interface StepJson {
   step: number;
@@ -22,6 +23,7 @@ interface CallJson {
   tool_name: string;
   kind: StoredCall['kind'];
   args: unknown;
+  pinned: unknown;
   result: unknown;
   error: CallError | null;
   answered: boolean;
@@ -31,7 +33,7 @@ interface CallJson {
 export const STEP_JSON = `json_build_object('step', s.step, 'content', s.content, 'finish_reason', s.finish_reason,
   'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens, 'cached_tokens', s.cached_tokens)`;
 export const CALL_JSON = `json_build_object('step', k.step, 'call', k.call, 'call_id', k.call_id, 'tool_name', k.tool_name,
-  'kind', k.kind, 'args', k.args, 'result', k.result, 'error', k.error, 'answered', k.answered_at is not null)`;
+  'kind', k.kind, 'args', k.args, 'pinned', k.pinned, 'result', k.result, 'error', k.error, 'answered', k.answered_at is not null)`;
 
 /** Finished steps and calls of a generation `g`, as one json column each: one round trip brings the whole turn. */
 export const STEPS_AND_CALLS = `
@@ -77,6 +79,14 @@ export async function generationRows(
   return { row: fromColumns(columns), input, structured, ...readTurn({ steps, calls }) };
 }
 
+/** The tools of a run's turn. */
+export async function toolsOf(generationId: string): Promise<ToolSnapshot[]> {
+  const row = await queryOne<{ turn: Turn | null }>('select turn from generation_contents where generation_id = $1', [
+    generationId,
+  ]);
+  return row?.turn?.tools ?? [];
+}
+
 /** A model instance out of the columns of a raw statement. */
 export function fromColumns(columns: Record<string, unknown>): Generation {
   const attributes = Object.fromEntries(
@@ -93,7 +103,7 @@ export async function pendingCalls(generationIds: string[], tx?: Tx): Promise<Ma
   const byGeneration = new Map<string, PendingCall[]>();
   if (generationIds.length === 0) return byGeneration;
   const rows = await query<{ generation_id: string; call_id: string; tool_name: string; args: unknown }>(
-    `select generation_id, call_id, tool_name, args from generation_calls
+    `select generation_id, call_id, tool_name, coalesce(pinned, args) as args from generation_calls
      where generation_id = any($1) and kind = 'client' and answered_at is null order by generation_id, step, call`,
     [generationIds],
     tx,

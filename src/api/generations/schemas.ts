@@ -12,6 +12,26 @@ export const IdempotencyKey = z
   .max(255)
   .meta({ description: 'A repeat with the same key and request starts nothing' });
 
+const ToolOutput = z
+  .strictObject({
+    type: z.literal('tool_output').meta({ description: 'The tool is called before the first model call' }),
+    tool_id: z.string().meta({ description: 'Tool of this project; no client tool' }),
+    action: z.string().min(1).max(255).optional().meta({ description: 'Remote tool of an mcp tool' }),
+    input: z.record(z.string(), z.unknown()).optional().meta({ description: 'Arguments' }),
+    output_path: z.string().min(1).max(4096).optional().meta({
+      description: 'jq expression over the result; a plain path needs no leading dot',
+      example: 'order.status',
+    }),
+  })
+  .meta({ id: 'ToolOutputContent' });
+
+const DocumentContent = z
+  .strictObject({
+    type: z.literal('document').meta({ description: 'The text of a document' }),
+    document_id: z.string().meta({ description: 'Document; this build has none' }),
+  })
+  .meta({ id: 'DocumentContent' });
+
 const Message = z
   .strictObject({
     role: z.enum(['user', 'assistant', 'system']).meta({
@@ -19,7 +39,11 @@ const Message = z
         '`user` or `assistant`; `system` is refused: the instructions of the agent are the only system prompt',
       example: 'user',
     }),
-    content: z.string().min(1).meta({ description: 'Text of the message', example: 'Where is order ord_1042?' }),
+    content: z
+      .union([z.string().min(1), ToolOutput, DocumentContent], {
+        error: 'must be a text, {"type": "tool_output", …} or {"type": "document", …}',
+      })
+      .meta({ description: 'Text, or what is put in its place', example: 'Where is order ord_1042?' }),
   })
   .meta({ id: 'GenerateMessage' });
 
@@ -34,6 +58,10 @@ export const GenerateBody = z
       .optional()
       .meta({ description: 'Owned by the caller, returned verbatim' }),
     trace_id: z.string().optional().meta({ description: 'An existing trace of this project to group the run under' }),
+    tool_context: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({ description: 'Goes with every http and mcp call as headers `X-Svc-Context-<key>`' }),
     max_call_depth: z
       .int()
       .min(0)

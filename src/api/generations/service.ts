@@ -12,15 +12,20 @@ import { servedAgent } from '../agents/service';
 import { findProvider } from '../providers/service';
 import { assertRunnable } from '../projects/service';
 import type { ProjectAccess } from '../core/route';
+import { toolContextOf } from '../tools/context';
+import type { ToolContext } from '../tools/context';
 import { toolSurface } from '../tools/resolve';
 import { config } from '../core/config';
 import { requestHashOf } from './idempotency';
+import { dialogueOf, refuseSystemMessages } from './inputs';
+import type { GivenMessage, InputCall } from './inputs';
 import { Generation } from './models';
 import type { GenerationStatus } from './models';
 import { generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
 import { streams } from './streams';
 import type { Steering } from './steering';
+import { INPUT_STEP } from './turn';
 import type { InputMessage, Turn } from './turn';
 import type { GenerationRows } from './present';
 
@@ -29,12 +34,13 @@ export interface GenerateInput {
   caller: Caller;
   requestId: string;
   agentId: string;
-  messages: { role: 'user' | 'assistant' | 'system'; content: string }[];
+  messages: GivenMessage[];
   idempotencyKey: string | null;
   actionId: string | null;
   metadata: Record<string, unknown> | null;
   traceId: string | null;
   maxCallDepth: number | null;
+  toolContext: ToolContext | null;
   mode: 'background' | 'wait' | 'stream';
 }
 
@@ -56,15 +62,18 @@ export type Generated =
  *   PROJECT_ARCHIVED; with `wait` also the code with which the run failed, with `stream` service_unavailable
  */
 export async function generate(input: GenerateInput): Promise<Generated> {
-  const messages = dialogueOf(input.messages);
+  refuseSystemMessages(input.messages);
+  const toolContext = toolContextOf(input.toolContext);
   const agent = await servedAgent(input.project.id, input.agentId);
   if (agent === null) throw notFound();
   const hash = input.idempotencyKey === null ? null : hashOf(input);
   const earlier = await repeatOf(input, hash);
   if (earlier !== null) return { kind: 'repeated', rows: earlier };
   assertRunnable(input.project);
-  const turn = await resolveTurn(input.project.id, agent.config);
-  const accepting = { input, messages, hash, turn, agentVersion: agent.version };
+  const dialogue = await dialogueOf(input.project.id, input.messages);
+  const inputTools = dialogue.calls.map(({ tool }) => tool);
+  const turn = { ...(await resolveTurn(input.project.id, agent.config)), inputTools };
+  const accepting = { input, ...dialogue, toolContext, hash, turn, agentVersion: agent.version };
   if (input.mode === 'stream') return stream(accepting);
   const row = await accept(accepting);
   if (row === null) return claimed(input, hash);
@@ -103,19 +112,8 @@ async function stream(accepting: Accepting): Promise<Generated> {
   }
 }
 
-function dialogueOf(messages: GenerateInput['messages']): InputMessage[] {
-  return messages.map(({ role, content }, index) => {
-    if (role === 'system') {
-      throw new ApiError('SYSTEM_MESSAGE_NOT_ALLOWED', "The agent's instructions are the only system prompt.", {
-        details: [{ path: `messages.${String(index)}.role`, message: 'must be user or assistant' }],
-      });
-    }
-    return { role, content };
-  });
-}
-
 /** Fields that came later count where they are given, so that what was hashed before them stays the same. */
-const hashOf = ({ agentId, messages, actionId, metadata, traceId, maxCallDepth }: GenerateInput): Buffer =>
+const hashOf = ({ agentId, messages, actionId, metadata, traceId, maxCallDepth, toolContext }: GenerateInput): Buffer =>
   requestHashOf({
     agentId,
     messages,
@@ -123,6 +121,7 @@ const hashOf = ({ agentId, messages, actionId, metadata, traceId, maxCallDepth }
     metadata,
     traceId,
     ...(maxCallDepth === null ? {} : { maxCallDepth }),
+    ...(toolContext === null ? {} : { toolContext }),
   });
 
 /**
@@ -154,7 +153,7 @@ async function resolveTurn(projectId: string, served: ServedConfig): Promise<Tur
   const toolIds = (served.tool_bindings ?? []).map(({ tool_id }) => tool_id);
   const [provider, surface] = await Promise.all([
     findProvider(projectId, served.ai_provider_id),
-    toolIds.length === 0 ? { tools: [], unavailable: [] } : toolSurface(projectId, toolIds),
+    toolIds.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : toolSurface(projectId, toolIds),
   ]);
   return {
     instructions: served.instructions,
@@ -165,8 +164,11 @@ async function resolveTurn(projectId: string, served: ServedConfig): Promise<Tur
     maxContextMessages: served.max_context_messages,
     tools: surface.tools,
     unavailable: surface.unavailable.map(({ tool_id, name }) => name ?? tool_id),
+    bindings: toolIds,
+    unresolved: surface.unresolved,
     steering: steeringOf(served),
     outputSchema: served.output_schema,
+    promptCaching: served.prompt_caching?.enabled ?? false,
   };
 }
 
@@ -182,13 +184,16 @@ const steeringOf = (served: ServedConfig): Steering => ({
 interface Accepting {
   input: GenerateInput;
   messages: InputMessage[];
+  calls: InputCall[];
+  toolContext: ToolContext;
   hash: Buffer | null;
   turn: Turn;
   agentVersion: number;
 }
 
 /** Commits the run; null when its idempotency key was claimed meanwhile, or its agent deleted. */
-async function accept({ input, messages, hash, turn, agentVersion }: Accepting): Promise<Generation | null> {
+async function accept(accepting: Accepting): Promise<Generation | null> {
+  const { input, messages, calls, toolContext, hash, turn, agentVersion } = accepting;
   const now = clock.now();
   const principal = principalOf(input.caller);
   try {
@@ -220,10 +225,11 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
         { transaction: tx },
       );
       await query(
-        'insert into generation_contents (generation_id, project_id, input, turn) values ($1, $2, $3, $4)',
-        [row.id, input.project.id, JSON.stringify(messages), JSON.stringify(turn)],
+        'insert into generation_contents (generation_id, project_id, input, turn, tool_context) values ($1, $2, $3, $4, $5)',
+        [row.id, input.project.id, JSON.stringify(messages), JSON.stringify(turn), JSON.stringify(toolContext)],
         tx,
       );
+      await insertInputCalls(tx, row, calls);
       return row;
     });
   } catch (error) {
@@ -231,6 +237,26 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
     if (isDatabaseDown(error)) throw unavailable(COMMIT_UNKNOWN);
     throw error;
   }
+}
+
+/** The calls that fill messages are due before the first model step. */
+async function insertInputCalls(tx: Tx, row: Generation, calls: InputCall[]): Promise<void> {
+  if (calls.length === 0) return;
+  await query(
+    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, args)
+     select $1, $2, c.call - 1, $3, 'input-' || c.call, c.tool_name, c.tool_id, c.kind, c.args::json
+     from unnest($4::text[], $5::text[], $6::text[], $7::text[]) with ordinality as c (tool_name, tool_id, kind, args, call)`,
+    [
+      row.id,
+      INPUT_STEP,
+      row.projectId,
+      calls.map(({ tool }) => tool.name),
+      calls.map(({ tool }) => tool.id),
+      calls.map(({ tool }) => tool.type),
+      calls.map(({ args }) => JSON.stringify(args)),
+    ],
+    tx,
+  );
 }
 
 /** The database went away around the commit: only the caller's own key can tell a repeat from a second run. */

@@ -3,6 +3,7 @@ import { clock } from '../core/clock';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { log } from '../core/log';
+import type { ToolContext } from '../tools/context';
 import { STEPS_AND_CALLS, readTurn } from './rows';
 import type { TurnJson } from './rows';
 import { settle } from './settlement';
@@ -21,6 +22,7 @@ export interface RunView {
   pause: number;
   contentBytes: number;
   turn: Turn;
+  toolContext: ToolContext;
   input: InputMessage[];
   steps: StoredStep[];
   calls: StoredCall[];
@@ -38,6 +40,7 @@ interface ViewRow extends TurnJson {
   pause: number;
   content_bytes: string;
   turn: Turn;
+  tool_context: ToolContext | null;
   input: InputMessage[];
   retries: number;
   provider_failures: number;
@@ -61,7 +64,7 @@ const KNOWN = `tried as (select retries, provider_failures from generation_steps
 export async function openStep(generationId: string, step: number, repeated: boolean): Promise<RunView | null> {
   const row = await queryOne<ViewRow>(
     `with ${SEEN}, ${repeated ? TRIED : KNOWN}
-     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input, ${STEPS_AND_CALLS},
+     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input, c.tool_context, ${STEPS_AND_CALLS},
        coalesce((select retries from tried), 0) as retries, coalesce((select provider_failures from tried), 0) as provider_failures
      from generations g join generation_contents c on c.generation_id = g.id where g.id = $1`,
     [generationId, clock.now(), step],
@@ -77,6 +80,7 @@ export async function openStep(generationId: string, step: number, repeated: boo
     pause: row.pause,
     contentBytes: Number(row.content_bytes),
     turn: row.turn,
+    toolContext: row.tool_context ?? {},
     input: row.input,
     ...readTurn(row),
     retries: row.retries,
@@ -102,6 +106,19 @@ export async function countProviderFailure({ generationId, projectId }: RunView,
   return row?.provider_failures ?? 0;
 }
 
+/** Tokens of one model call, as the provider counted them. */
+export interface StepCounts {
+  /** Everything that was given, read from a cache or not. */
+  input: number;
+  output: number;
+  /** Part of the input that was read from the provider's cache. */
+  cached: number;
+  /** Part of the input that was written to it. */
+  cacheWrite: number;
+  /** Part of the output that was not said. */
+  reasoning: number;
+}
+
 /** An answer of a model, as it is kept. */
 export interface StepAnswer {
   step: number;
@@ -109,9 +126,9 @@ export interface StepAnswer {
   finishReason: string;
   model: string;
   aiProviderId: string;
-  inputTokens: number;
-  outputTokens: number;
-  cachedTokens: number;
+  tokens: StepCounts;
+  /** US dollars, decimal text; null when no price is known. */
+  costUsd: string | null;
   startedAt: Date;
   calls: ParsedCall[];
   /** Set when the step ends the run. */
@@ -140,8 +157,8 @@ export async function storeStep(view: RunView, answer: StepAnswer): Promise<Step
         msg: 'late_result',
         generation_id: generationId,
         step: answer.step,
-        input_tokens: answer.inputTokens,
-        output_tokens: answer.outputTokens,
+        input_tokens: answer.tokens.input,
+        output_tokens: answer.tokens.output,
       });
       return { kind: 'late' };
     }
@@ -155,12 +172,13 @@ export async function storeStep(view: RunView, answer: StepAnswer): Promise<Step
 async function insertStep(tx: Tx, { generationId, projectId }: RunView, answer: StepAnswer): Promise<boolean> {
   const row = await queryOne(
     `insert into generation_steps (generation_id, step, project_id, stored_at, content, finish_reason, ai_provider_id, model,
-       input_tokens, output_tokens, cached_tokens, started_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+       input_tokens, output_tokens, cached_tokens, started_at, cache_write_tokens, reasoning_tokens, cost_usd)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
      on conflict (generation_id, step) do update set stored_at = excluded.stored_at, content = excluded.content,
        finish_reason = excluded.finish_reason, ai_provider_id = excluded.ai_provider_id, model = excluded.model,
        input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens, cached_tokens = excluded.cached_tokens,
-       started_at = excluded.started_at
+       started_at = excluded.started_at, cache_write_tokens = excluded.cache_write_tokens,
+       reasoning_tokens = excluded.reasoning_tokens, cost_usd = excluded.cost_usd
      where generation_steps.stored_at is null returning step`,
     [
       generationId,
@@ -171,10 +189,13 @@ async function insertStep(tx: Tx, { generationId, projectId }: RunView, answer: 
       answer.finishReason,
       answer.aiProviderId,
       answer.model,
-      answer.inputTokens,
-      answer.outputTokens,
-      answer.cachedTokens,
+      answer.tokens.input,
+      answer.tokens.output,
+      answer.tokens.cached,
       answer.startedAt,
+      answer.tokens.cacheWrite,
+      answer.tokens.reasoning,
+      answer.costUsd,
     ],
     tx,
   );
@@ -189,11 +210,11 @@ async function insertCalls(
   if (calls.length === 0) return;
   const now = clock.now();
   await query(
-    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error, answered_at)
+    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error, answered_at, pinned)
      select $1, $2, c.call, $3, c.call_id, c.tool_name, c.tool_id, c.kind, case when c.kind = 'client' then $4::int end, c.args::json,
-       c.error::json, case when c.error is not null then $5::timestamptz end
-     from unnest($6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
-       as c (call, call_id, tool_name, tool_id, kind, args, error)`,
+       c.error::json, case when c.error is not null then $5::timestamptz end, c.pinned::json
+     from unnest($6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+       as c (call, call_id, tool_name, tool_id, kind, args, error, pinned)`,
     [
       generationId,
       step,
@@ -207,6 +228,7 @@ async function insertCalls(
       calls.map(({ kind }) => kind),
       calls.map(({ args }) => JSON.stringify(args ?? null)),
       calls.map(({ error }) => (error === null ? null : JSON.stringify(error))),
+      calls.map(({ pinned }) => (pinned == null ? null : JSON.stringify(pinned))),
     ],
     tx,
   );
@@ -217,20 +239,21 @@ async function addUp(tx: Tx, { generationId, projectId, traceId }: RunView, answ
   await query(
     `with counted as (update traces set step_count = step_count + 1, updated_at = $2 where project_id = $9 and id = $10)
      update generations set step_count = step_count + 1, input_tokens = input_tokens + $3, output_tokens = output_tokens + $4,
-       cached_tokens = cached_tokens + $5, ai_provider_id = $6, model = $7, content_bytes = content_bytes + $8,
+       cached_tokens = cached_tokens + $5, cost_usd = coalesce(cost_usd + $11::numeric, cost_usd, $11::numeric), ai_provider_id = $6, model = $7, content_bytes = content_bytes + $8,
        last_activity_at = $2, updated_at = $2
      where id = $1`,
     [
       generationId,
       clock.now(),
-      answer.inputTokens,
-      answer.outputTokens,
-      answer.cachedTokens,
+      answer.tokens.input,
+      answer.tokens.output,
+      answer.tokens.cached,
       answer.aiProviderId,
       answer.model,
       bytes,
       projectId,
       traceId,
+      answer.costUsd,
     ],
     tx,
   );

@@ -1,13 +1,33 @@
-import type { LanguageModelV3CallOptions, LanguageModelV3Content, LanguageModelV3Prompt } from '@ai-sdk/provider';
-import type { ToolSnapshot } from '../tools/resolve';
+import type {
+  LanguageModelV3CallOptions,
+  LanguageModelV3Content,
+  LanguageModelV3Prompt,
+  SharedV3ProviderOptions,
+} from '@ai-sdk/provider';
+import type { ToolSnapshot, UnresolvedMcpTool } from '../tools/resolve';
 import type { Steering } from './steering';
 
 /** Pure: what a turn is made of, and how it is put to a model. */
 
+/** The step under which the calls stand that fill messages; model steps are counted from 1. */
+export const INPUT_STEP = 0;
+
+/** A message whose content is what a tool gives. */
+export interface ToolOutputContent {
+  type: 'tool_output';
+  tool_id: string;
+  action?: string | undefined;
+  input?: Record<string, unknown> | undefined;
+  /** A jq expression over the result. */
+  output_path?: string | undefined;
+  /** Number of the call of step 0 that fills it. */
+  call: number;
+}
+
 /** A message as it was given. */
 export interface InputMessage {
   role: 'user' | 'assistant';
-  content: string;
+  content: string | ToolOutputContent;
 }
 
 /** What a run uses from beginning to end, whatever is edited meanwhile. */
@@ -21,10 +41,17 @@ export interface Turn {
   tools: ToolSnapshot[];
   /** Names (or ids) of bound tools that could not be resolved; the model is told. */
   unavailable: string[];
-  /** Absent in turns of builds that had none. */
+  /** Ids of the bound tools in their order. Absent, like what follows, in turns of builds that had none. */
+  bindings?: string[];
+  /** Bound mcp tools whose servers have not been asked yet. */
+  unresolved?: UnresolvedMcpTool[];
+  /** Tools of the calls that fill messages, by the number of the call. */
+  inputTools?: ToolSnapshot[];
   steering?: Steering;
   /** What the final text must satisfy. */
   outputSchema?: Record<string, unknown> | null;
+  /** Marks the prefix that does not change, for vendors that cache on request. */
+  promptCaching?: boolean;
 }
 
 /** A stored step. */
@@ -42,6 +69,9 @@ export interface CallError {
   method?: string;
   url?: string;
   body?: string;
+  /** Of a call that fills a message: the code and facts with which it fails the run. */
+  code?: string;
+  meta?: Record<string, unknown>;
 }
 
 /** A tool call of a step, with its answer once it is in. */
@@ -50,12 +80,21 @@ export interface StoredCall {
   call: number;
   callId: string;
   toolName: string;
-  kind: 'client' | 'http' | 'none';
+  kind: ToolSnapshot['type'] | 'none';
   args: unknown;
+  /** The arguments with the presets of the tool put in; null where it has none. */
+  pinned?: unknown;
   result: unknown;
   error: CallError | null;
   answered: boolean;
 }
+
+/** The tool of a call, as the turn has it; null when the model called none that is there. */
+export const toolOfCall = (
+  { tools, inputTools }: Turn,
+  { step, call, toolName }: { step: number; call: number; toolName: string },
+): ToolSnapshot | null =>
+  (step === INPUT_STEP ? inputTools?.[call] : tools.find(({ name }) => name === toolName)) ?? null;
 
 /** All text of a step. */
 export const textOf = (parts: LanguageModelV3Content[]): string =>
@@ -127,6 +166,21 @@ function systemText({ instructions, unavailable, outputSchema }: Turn, streamed:
   return [instructions ?? '', shape, notice].filter((text) => text !== '').join('\n\n');
 }
 
+/** The content of a message that a call gave: texts as they are, other values as JSON. */
+const contentOf = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result ?? null));
+
+/** The messages with the results of their calls in place; what is not there yet reads as it was given. Pure. */
+export const resolvedInput = (
+  input: InputMessage[],
+  calls: { step: number; call: number; result: unknown; answered: boolean; error: CallError | null }[],
+): InputMessage[] =>
+  input.map((message) => {
+    const { content } = message;
+    if (typeof content === 'string') return message;
+    const call = calls.find(({ step, call: number }) => step === INPUT_STEP && number === content.call);
+    return call?.answered === true && call.error === null ? { ...message, content: contentOf(call.result) } : message;
+  });
+
 /** What a prompt is made of. */
 export interface PromptInput {
   turn: Turn;
@@ -138,14 +192,29 @@ export interface PromptInput {
 
 /**
  * Order sent: instructions, then the messages cut to the last `maxContextMessages` (input messages are counted), then
- * the steps of this turn, each call with its result.
+ * the steps of this turn, each call with its result. `cache` is put on the instructions.
  */
-export function promptOf({ turn, input, steps, calls, streamed }: PromptInput): LanguageModelV3Prompt {
+export function promptOf(
+  { turn, input, steps, calls, streamed }: PromptInput,
+  cache: SharedV3ProviderOptions = {},
+): LanguageModelV3Prompt {
   const system = systemText(turn, streamed);
-  const kept = turn.maxContextMessages === null ? input : input.slice(-turn.maxContextMessages);
-  const dialogue = kept.map(({ role, content }) => ({ role, content: [{ type: 'text' as const, text: content }] }));
+  const said = resolvedInput(input, calls);
+  const kept = turn.maxContextMessages === null ? said : said.slice(-turn.maxContextMessages);
+  const dialogue = kept.map(({ role, content }) => ({
+    role,
+    content: [{ type: 'text' as const, text: typeof content === 'string' ? content : '' }],
+  }));
   return [
-    ...(system === '' ? [] : [{ role: 'system' as const, content: system }]),
+    ...(system === ''
+      ? []
+      : [
+          {
+            role: 'system' as const,
+            content: system,
+            ...(Object.keys(cache).length === 0 ? {} : { providerOptions: cache }),
+          },
+        ]),
     ...dialogue,
     ...responseMessages(steps, calls),
   ] as LanguageModelV3Prompt;
@@ -165,8 +234,9 @@ export interface ParsedCall {
   callId: string;
   toolName: string;
   toolId: string | null;
-  kind: 'client' | 'http' | 'none';
+  kind: ToolSnapshot['type'] | 'none';
   args: unknown;
+  pinned?: unknown;
   error: CallError | null;
 }
 

@@ -72,7 +72,11 @@ function failureOf(error: unknown, nowMs: number): ProviderFailure {
   if (error instanceof StreamedError) return streamedFailure(error.kind, error.said);
   if (error instanceof CutStreamError) return lost('Provider could not be reached: the answer broke off.');
   if (error instanceof GoogleTokenError) {
-    const { status, message, retryAfter } = error;
+    const {
+      status,
+      message,
+      answered: { retryAfter },
+    } = error;
     return status < 300 ? final(UNREADABLE) : refused(status, message, retryAfterOf(retryAfter, nowMs));
   }
   if (error instanceof GoogleKeyError) return final(`Provider cannot be called: ${error.message}.`);

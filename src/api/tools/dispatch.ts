@@ -1,66 +1,35 @@
+import { clock } from '../core/clock';
 import { OutboundError } from '../core/http';
 import type { Outbound, OutboundAnswer } from '../core/http';
-import { secretValues } from '../secrets/service';
-import { hiddenHeaders } from './headers';
+import { AuthError, signed } from './auth';
+import type { ToolContext } from './context';
+import { credentialsOf, failedCall, failedFill, filledHeaders, plainHeaders, redactionFor } from './filling';
+import type { Credentials, HeaderMap } from './filling';
 import type { Execute } from './models';
-import { redactionOf } from './redaction';
+import { multipartBody } from './multipart';
+import type { CallOutcome } from './outcome';
 import type { Redaction } from './redaction';
 import { readAnswer } from './response';
-import { toolLiterals } from './service';
-import {
-  FillError,
-  argumentText,
-  encoded,
-  fillHeader,
-  fillUrl,
-  parseHeader,
-  parseUrl,
-  piecesOf,
-  secretIdsOf,
-} from './templates';
+import type { ToolSnapshot } from './snapshot';
+import { argumentText, encoded, fillUrl, parseUrl } from './templates';
 
 /** Decoded bytes of an answer; a longer one is an error. */
 export const RESPONSE_BYTES_MAX = 5_000_000;
 const SHOWN_CHARACTERS_MAX = 4096;
 
+/** A tool that is an http call. */
+export type HttpToolSnapshot = ToolSnapshot & { execute: Execute };
+
 export interface HttpCall {
-  /** Of the turn's snapshot. */
-  tool: { id: string; name: string; execute: Execute };
+  tool: HttpToolSnapshot;
   projectId: string;
+  /** Merged and checked. */
   args: Record<string, unknown>;
-  /** `<generation id>:<tool call id>`. */
+  toolContext: ToolContext;
+  /** `<generation id>:<tool call id>`; of a direct call a fresh value. */
   idempotencyKey: string;
   signal: AbortSignal;
   outbound: Outbound;
-}
-
-/** Why a call failed; URLs are the template's, and no text holds a credential. */
-export interface ToolCallError {
-  name: string;
-  code: 'VALIDATION_FAILED' | 'SECRET_NOT_FOUND' | 'TOOL_EGRESS_BLOCKED' | 'TOOL_HTTP_ERROR' | 'TOOL_TIMEOUT';
-  message: string;
-  method: string;
-  url: string;
-  /** Of an answer that is not 2xx. */
-  status?: number;
-  /** Its first 4,096 characters. */
-  body?: string;
-  /** The address that may not be called. */
-  address?: string;
-}
-
-export type HttpOutcome =
-  | { kind: 'result'; value: unknown }
-  | {
-      kind: 'error';
-      error: ToolCallError;
-      /** Whether the call may be made again: a GET or HEAD whose connection failed. */
-      retryable: boolean;
-    };
-
-interface Credentials {
-  secrets: Map<string, string>;
-  literals: Map<string, string>;
 }
 
 /**
@@ -68,16 +37,20 @@ interface Credentials {
  * outcome says so; otherwise the target may have acted already.
  * @throws OutboundError of kind `aborted` when `signal` ended the call
  */
-export async function dispatchHttp(call: HttpCall): Promise<HttpOutcome> {
-  const found = await credentialsOf(call);
-  if ('missing' in found) return failed(call, { code: 'SECRET_NOT_FOUND', message: `${found.missing} is not there` });
-  const redaction = redactionOf([...found.secrets.values(), ...[...found.literals.values()].flatMap(partsOfLiteral)]);
+export async function dispatchHttp(call: HttpCall): Promise<CallOutcome> {
+  const found = await credentialsOf(call.tool, call.projectId);
+  if ('missing' in found)
+    return failedCall(call.tool, { code: 'SECRET_NOT_FOUND', message: `${found.missing} is not there` });
+  let redaction = redactionFor(found);
+  const startedMs = clock.ms();
   try {
-    const request = requestOf(call, found);
+    const { request, secrets } = await finalRequest(call, found);
+    redaction = redactionFor(found, secrets);
     const answer = await call.outbound.request({
       ...request,
       method: call.tool.execute.method,
-      timeoutMs: call.tool.execute.timeout_seconds * 1000,
+      // Asking for a token takes of the same time.
+      timeoutMs: Math.max(1, call.tool.execute.timeout_seconds * 1000 - (clock.ms() - startedMs)),
       responseBytesMax: RESPONSE_BYTES_MAX,
       onTooLarge: 'truncate',
       redirects: 'follow',
@@ -85,49 +58,57 @@ export async function dispatchHttp(call: HttpCall): Promise<HttpOutcome> {
     });
     return outcomeOf(call, answer, redaction);
   } catch (error) {
-    if (error instanceof FillError) return failed(call, { code: 'VALIDATION_FAILED', message: error.message });
-    if (error instanceof OutboundError && error.kind !== 'aborted') return transportFailure(call, error, redaction);
-    throw error;
+    if (error instanceof AuthError) return authFailure(call, error, redaction);
+    if (error instanceof OutboundError) {
+      if (error.kind === 'aborted') throw error;
+      return transportFailure(call, error, redaction);
+    }
+    return failedFill(call.tool, error);
   }
 }
 
-/** The secrets that the templates name and the credentials of the headers, or what of them is missing. */
-async function credentialsOf({ tool, projectId }: HttpCall): Promise<Credentials | { missing: string }> {
-  const { url, headers } = tool.execute;
-  const open = Object.values(headers).filter((value) => typeof value === 'string');
-  const ids = secretIdsOf([...piecesOf(parseUrl(url)), ...open.flatMap(parseHeader)]);
-  const secrets = await secretValues(projectId, ids);
-  const missing = ids.find((id) => !secrets.has(id));
-  if (missing !== undefined) return { missing: `The secret ${missing}` };
-  const hidden = hiddenHeaders(headers);
-  if (hidden.length === 0) return { secrets, literals: new Map() };
-  const literals = (await toolLiterals(projectId, tool.id)) ?? new Map<string, string>();
-  const gone = hidden.find((name) => !literals.has(name));
-  return gone === undefined ? { secrets, literals } : { missing: `The credential of the header ${gone}` };
+interface Request {
+  url: string;
+  headers: Record<string, string>;
+  body?: string | Uint8Array;
 }
 
-/** A target may echo a credential without its scheme: `Bearer x` is also known as `x`. */
-const partsOfLiteral = (value: string): string[] => [value, value.slice(value.indexOf(' ') + 1)];
+/** The whole request, signed where the tool says so. */
+async function finalRequest(
+  call: HttpCall,
+  credentials: Credentials,
+): Promise<{ request: Request; secrets: string[] }> {
+  const { method, auth } = call.tool.execute;
+  const { url, headers, body } = unsignedRequest(call, credentials);
+  const request = { url, headers: plainHeaders(headers), ...(body === undefined ? {} : { body }) };
+  if (auth == null) return { request, secrets: [] };
+  const late = AbortSignal.timeout(call.tool.execute.timeout_seconds * 1000);
+  const signal = AbortSignal.any([call.signal, late]);
+  const added = await signed(auth, { ...request, method }, { credentials, signal }).catch((error: unknown) => {
+    if (!late.aborted || call.signal.aborted || !(error instanceof OutboundError)) throw error;
+    throw new OutboundError({ kind: 'timeout', detail: 'no token in time', sent: false });
+  });
+  for (const [name, value] of added.headers) headers.set(name.toLowerCase(), [name, value]);
+  return { request: { ...request, headers: plainHeaders(headers) }, secrets: added.secrets };
+}
 
-function requestOf(
-  { tool, args, idempotencyKey }: HttpCall,
-  { secrets, literals }: Credentials,
-): { url: string; headers: Record<string, string>; body?: string } {
+function unsignedRequest(
+  { tool, args, toolContext, idempotencyKey }: HttpCall,
+  credentials: Credentials,
+): { url: string; headers: HeaderMap; body?: string | Uint8Array } {
   const { execute } = tool;
-  const headers = new Map([['user-agent', ['User-Agent', 'svc-tools/1']]]);
-  for (const [name, value] of Object.entries(execute.headers)) {
-    const filled = typeof value === 'string' ? fillHeader(name, value, secrets) : (literals.get(name) ?? '');
-    headers.set(name.toLowerCase(), [name, filled]);
-  }
+  const headers = filledHeaders(tool, credentials, toolContext);
   headers.set('idempotency-key', ['Idempotency-Key', idempotencyKey]);
-  const { url, rest } = fillUrl(parseUrl(execute.url), { args, secrets });
+  const { url, rest } = fillUrl(parseUrl(execute.url), { args, secrets: credentials.secrets });
   const withBody = execute.method === 'POST' || execute.method === 'PUT' || execute.method === 'PATCH';
-  if (withBody && !headers.has('content-type')) headers.set('content-type', ['Content-Type', 'application/json']);
-  return {
-    url: withBody ? url : withQuery(url, rest),
-    headers: Object.fromEntries(headers.values()) as Record<string, string>,
-    ...(withBody ? { body: JSON.stringify(rest) } : {}),
-  };
+  if (!withBody) return { url: withQuery(url, rest), headers };
+  if (execute.body_mode === 'multipart') {
+    const { body, contentType } = multipartBody(rest);
+    headers.set('content-type', ['Content-Type', contentType]);
+    return { url, headers, body };
+  }
+  if (!headers.has('content-type')) headers.set('content-type', ['Content-Type', 'application/json']);
+  return { url, headers, body: JSON.stringify(rest) };
 }
 
 function withQuery(url: string, rest: Record<string, unknown>): string {
@@ -137,19 +118,16 @@ function withQuery(url: string, rest: Record<string, unknown>): string {
   return url + joint + pairs.join('&');
 }
 
-function outcomeOf(call: HttpCall, answer: OutboundAnswer, redaction: Redaction): HttpOutcome {
+function outcomeOf({ tool }: HttpCall, answer: OutboundAnswer, redaction: Redaction): CallOutcome {
   const { status, body, truncated } = answer;
   const succeeded = status >= 200 && status < 300;
   if (succeeded && truncated) {
-    return failed(call, {
-      code: 'TOOL_HTTP_ERROR',
-      message: `The answer is longer than ${String(RESPONSE_BYTES_MAX)} bytes`,
-      status,
-    });
+    const message = `The answer is longer than ${String(RESPONSE_BYTES_MAX)} bytes`;
+    return failedCall(tool, { code: 'TOOL_HTTP_ERROR', message, status });
   }
   const read = readAnswer(body, redaction);
   if (succeeded) return { kind: 'result', value: status === 204 ? null : read.value };
-  return failed(call, {
+  return failedCall(tool, {
     code: 'TOOL_HTTP_ERROR',
     message: `The target answered ${String(status)}`,
     status,
@@ -157,33 +135,29 @@ function outcomeOf(call: HttpCall, answer: OutboundAnswer, redaction: Redaction)
   });
 }
 
-function transportFailure(call: HttpCall, error: OutboundError, redaction: Redaction): HttpOutcome {
+function authFailure({ tool }: HttpCall, { message, upstream }: AuthError, redaction: Redaction): CallOutcome {
+  const body = upstream.body === null ? null : redaction.text(upstream.body).slice(0, SHOWN_CHARACTERS_MAX);
+  const meta = { upstream_status: upstream.status, upstream_body: body };
+  return failedCall(tool, { code: 'TOOL_AUTH_FAILED', message, meta });
+}
+
+function transportFailure({ tool }: HttpCall, error: OutboundError, redaction: Redaction): CallOutcome {
   const detail = redaction.text(error.detail);
   if (error.kind === 'timeout') {
-    const seconds = String(call.tool.execute.timeout_seconds);
-    return failed(call, { code: 'TOOL_TIMEOUT', message: `No answer within ${seconds} seconds` });
+    const seconds = String(tool.execute.timeout_seconds);
+    return failedCall(tool, { code: 'TOOL_TIMEOUT', message: `No answer within ${seconds} seconds` });
   }
   if (error.kind === 'egress_blocked') {
-    return failed(call, {
+    return failedCall(tool, {
       code: 'TOOL_EGRESS_BLOCKED',
       message: `The target may not be called: ${detail}`,
       ...(error.address === undefined ? {} : { address: error.address }),
     });
   }
-  const repeatable = call.tool.execute.method === 'GET' || call.tool.execute.method === 'HEAD';
-  return failed(
-    call,
+  const repeatable = tool.execute.method === 'GET' || tool.execute.method === 'HEAD';
+  return failedCall(
+    tool,
     { code: 'TOOL_HTTP_ERROR', message: `The call failed: ${detail}` },
     repeatable && error.kind === 'connection',
   );
 }
-
-const failed = (
-  { tool }: HttpCall,
-  facts: Omit<ToolCallError, 'name' | 'method' | 'url'>,
-  retryable = false,
-): HttpOutcome => ({
-  kind: 'error',
-  error: { name: tool.name, method: tool.execute.method, url: tool.execute.url, ...facts },
-  retryable,
-});

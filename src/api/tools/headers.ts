@@ -1,5 +1,5 @@
 import { isTransportHeader } from '../core/http';
-import type { NoEcho } from './models';
+import type { Guarded } from './models';
 import { isHeaderValue, parseHeader } from './templates';
 
 const HEADERS_MAX = 64;
@@ -33,7 +33,7 @@ function problemOf(name: string, value: string, seen: Set<string>): string | nul
  * A value that takes its credential from a secret holds a token only, and stays.
  */
 export function partHeaders(headers: Record<string, string>): {
-  open: Record<string, string | NoEcho>;
+  open: Record<string, Guarded>;
   literals: Record<string, string>;
 } {
   const literals = Object.fromEntries(
@@ -50,8 +50,18 @@ export function partHeaders(headers: Record<string, string>): {
 
 const isLiteral = (value: string): boolean => parseHeader(value).every((piece) => piece.kind === 'text');
 
+/** Where the credential of a header is kept among a tool's literals; no name of a header holds a colon. */
+export const headerPlace = (within: string, kind: 'execute' | 'mcp', name: string): string =>
+  `${within}${kind}.headers:${name}`;
+
+/** Where a credential of `execute.auth` is kept. */
+export const authPlace = (within: string, field: string): string => `${within}execute.auth:${field}`;
+
+/** Where the literals of a step's inline tool begin. */
+export const stepPlace = (stepId: string): string => `steps/${stepId}/`;
+
 /** Names of the headers whose value is not in the open. */
-export const hiddenHeaders = (headers: Record<string, string | NoEcho>): string[] =>
+export const hiddenHeaders = (headers: Record<string, Guarded>): string[] =>
   Object.entries(headers)
     .filter(([, value]) => typeof value !== 'string')
     .map(([name]) => name);

@@ -1,58 +1,54 @@
 import { clock } from '../core/clock';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
-import { ApiError, invalidInput, notFound } from '../core/errors';
+import { ApiError, notFound } from '../core/errors';
 import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
-import { ProgramLimitError } from '../core/programs';
-import { programs } from '../core/tenant-programs';
-import { missingSecrets } from '../secrets/service';
-import { readLiterals, storedExecute } from './execute';
+import { assertContent, assertFits, assertNamed } from './checks';
+import type { ToolFields } from './checks';
+import { readLiterals, storedTarget } from './execute';
 import { Tool } from './models';
 import type { ToolType } from './models';
-import type { ExecuteFields } from './schemas';
 
-export interface ToolInput {
-  name: string;
-  type: ToolType;
-  description: string | null;
-  parameters: Record<string, unknown>;
-  execute: ExecuteFields | null;
-  guardrailIds: string[] | null;
-}
+export type ToolInput = ToolFields & { type: ToolType };
 
-export type ToolChange = Partial<Omit<ToolInput, 'type'>>;
+export type ToolChange = Partial<ToolFields>;
 
 /**
  * Stores a tool. Nothing is called. Not repeatable: each call makes one.
- * @throws VALIDATION_FAILED, INVALID_TEMPLATE_TOKEN, SECRET_NOT_FOUND, GUARDRAIL_NOT_FOUND
+ * @throws VALIDATION_FAILED, INVALID_TEMPLATE_TOKEN, INVALID_TOOL_CONTEXT_KEY, PIPELINE_INVALID_STEP, SECRET_NOT_FOUND,
+ *   TOOL_NOT_FOUND, GUARDRAIL_NOT_FOUND
  */
 export async function createTool(projectId: string, input: ToolInput): Promise<Tool> {
-  assertExecuteFits(input.type, input.execute);
-  assertNoGuardrails(input.guardrailIds);
-  await assertParameters(input.parameters);
+  assertFits(input.type, input);
   const id = newId('tool');
-  const stored = storedExecute(id, input.execute);
+  const stored = storedTarget(id, input);
+  await assertContent(input);
   return inTransaction(async (tx) => {
-    await assertSecrets(projectId, stored.secretIds, tx);
+    await assertNamed(projectId, stored, tx);
     const now = clock.now();
-    const { name, type, description, parameters } = input;
+    const { name, type, description, parameters, actions, deniedActions } = input;
+    const { presetParameters, contextKeys, outputMapping } = input;
     return Tool.create(
-      { id, projectId, name, type, description, parameters, ...stored, createdAt: now, updatedAt: now },
+      {
+        ...{ id, projectId, name, type, description, parameters, actions, deniedActions },
+        ...{ presetParameters, contextKeys, outputMapping, ...stored, createdAt: now, updatedAt: now },
+      },
       { transaction: tx },
     );
   });
 }
 
 /**
- * Changes the given fields; `execute` is replaced whole. Agents see the change on their next turn. Repeatable.
- * @throws not_found, VALIDATION_FAILED, INVALID_TEMPLATE_TOKEN, SECRET_NOT_FOUND, GUARDRAIL_NOT_FOUND
+ * Changes the given fields; `execute`, `mcp` and `pipeline` are replaced whole. Agents see the change on their next turn.
+ * Repeatable.
+ * @throws not_found, VALIDATION_FAILED, INVALID_TEMPLATE_TOKEN, INVALID_TOOL_CONTEXT_KEY, PIPELINE_INVALID_STEP,
+ *   SECRET_NOT_FOUND, TOOL_NOT_FOUND, GUARDRAIL_NOT_FOUND
  */
 export async function updateTool(projectId: string, toolId: string, change: ToolChange): Promise<Tool> {
-  const { execute, guardrailIds, ...plain } = change;
-  assertNoGuardrails(guardrailIds ?? null);
-  // Before the transaction: compiling takes its time, and no connection waits for it.
-  if (change.parameters !== undefined) await assertParameters(change.parameters);
+  const { execute, mcp, pipeline, guardrailIds: _none, ...plain } = change;
+  // Before the transaction: programs take their time, and no connection waits for them.
+  await assertContent(change);
   return inTransaction(async (tx) => {
     const row = await Tool.findOne({
       where: { projectId, id: toolId },
@@ -60,15 +56,20 @@ export async function updateTool(projectId: string, toolId: string, change: Tool
       lock: tx.LOCK.NO_KEY_UPDATE,
     });
     if (row === null) throw notFound();
-    if (execute !== undefined) {
-      assertExecuteFits(row.type, execute);
-      const stored = storedExecute(toolId, execute);
-      await assertSecrets(projectId, stored.secretIds, tx);
+    assertFits(row.type, { ...fittingOf(row), ...change });
+    // Only the one that the type has can be set: giving it replaces all that was stored of the target.
+    if (execute != null || mcp != null || pipeline != null) {
+      const stored = storedTarget(toolId, { execute: execute ?? null, mcp: mcp ?? null, pipeline: pipeline ?? null });
+      await assertNamed(projectId, stored, tx);
       row.set(stored);
     }
     return row.set({ ...plain, updatedAt: clock.now() }).save({ transaction: tx });
   });
 }
+
+const fittingOf = ({ parameters, execute, mcp, pipeline, actions, deniedActions }: Tool) => ({
+  ...{ parameters, execute, mcp, pipeline, actions, deniedActions },
+});
 
 /**
  * Deletes a tool; with `force` agents keep bindings that resolve to nothing. The row is locked first, so that an agent
@@ -107,8 +108,9 @@ export interface BoundTool {
 }
 
 /**
- * The project's tools among the given ids, with the names the model would see. Inside a transaction they are held until
- * it ends, so that none is deleted while the agent that binds it is written.
+ * The project's tools among the given ids, with the names the model would see; an mcp tool takes no name itself, since its
+ * remote tools are named when they are known, and stands under its id. Inside a transaction they are held until it ends,
+ * so that none is deleted while the agent that binds it is written.
  */
 export async function boundTools(projectId: string, toolIds: string[], tx: Tx): Promise<Map<string, BoundTool>> {
   const asked = toolIds.filter((id) => isId('tool', id));
@@ -128,8 +130,8 @@ export async function findTools(projectId: string, toolIds: string[]): Promise<T
 }
 
 /**
- * The credentials written out in a tool's headers, by header name, read anew at every call; null when the tool is gone
- * or they cannot be read with the keys at hand. They may go into one outgoing call and nowhere else.
+ * The credentials written out in a tool, by place (older rows: by header name), read anew at every call; null when the
+ * tool is gone or they cannot be read with the keys at hand. They may go into one outgoing call and nowhere else.
  */
 export async function toolLiterals(projectId: string, toolId: string): Promise<Map<string, string> | null> {
   const row = await queryOne<{ key_id: string | null; data: Buffer | null }>(
@@ -140,46 +142,6 @@ export async function toolLiterals(projectId: string, toolId: string): Promise<M
   return row.key_id === null || row.data === null
     ? new Map()
     : readLiterals(toolId, { keyId: row.key_id, data: row.data });
-}
-
-function assertExecuteFits(type: ToolType, execute: ExecuteFields | null): void {
-  if (type === 'http' && execute === null) {
-    throw invalidInput('VALIDATION_FAILED', 'execute', 'is required for an http tool');
-  }
-  if (type !== 'http' && execute !== null) {
-    throw invalidInput('VALIDATION_FAILED', 'execute', `must be null for a ${type} tool`);
-  }
-}
-
-/** No guardrail exists in this build: an id names none, and an empty list has no place to be kept. */
-function assertNoGuardrails(ids: string[] | null): void {
-  if (ids === null) return;
-  if (ids.length === 0) throw invalidInput('VALIDATION_FAILED', 'guardrail_ids', 'is not served by this build');
-  throw new ApiError('GUARDRAIL_NOT_FOUND', 'guardrail_ids names no guardrail of this project.', {
-    details: [{ path: 'guardrail_ids.0', message: 'names no guardrail of this project' }],
-  });
-}
-
-/** The schema must compile, within the bounds of tenants' programs. Spec: Limits, tenant programs. */
-async function assertParameters(parameters: Record<string, unknown>): Promise<void> {
-  const compiled = await programs()
-    .compileSchema(parameters)
-    .catch((error: unknown) => {
-      if (error instanceof ProgramLimitError) return { ok: false as const, message: error.message };
-      throw error;
-    });
-  if (!compiled.ok) {
-    throw invalidInput('VALIDATION_FAILED', 'parameters', `is no schema that can be used: ${compiled.message}`);
-  }
-}
-
-async function assertSecrets(projectId: string, secretIds: string[], tx: Tx): Promise<void> {
-  const missing = await missingSecrets(projectId, secretIds, tx);
-  if (missing.length === 0) return;
-  throw new ApiError('SECRET_NOT_FOUND', `execute names no secret of this project: ${missing.join(', ')}.`, {
-    meta: { secret_ids: missing },
-    details: [{ path: 'execute', message: `names no secret of this project: ${missing.join(', ')}` }],
-  });
 }
 
 /** Agents import this area, so it counts their rows by statement and not through their service. */

@@ -1,12 +1,15 @@
 /**
- * Templates of http tools. `{name}` in path and query is replaced by the URL-encoded argument; `{{secret:sec_…}}` in the
- * URL and in headers by the secret's value. Substitution is one pass: what was put in is never looked at again.
- * Spec: Tools, http and Templates.
+ * Templates of tools. `{name}` in path and query is replaced by the URL-encoded argument; `{{secret:sec_…}}` in URLs,
+ * headers and signing by the secret's value; `{{context:key}}` in headers and presets by the value of the tool context.
+ * Substitution is one pass: what was put in is never looked at again. Spec: Tools, http and Templates.
  */
 
 /** One piece of a template. */
 export type Piece =
-  { kind: 'text'; text: string } | { kind: 'secret'; secretId: string } | { kind: 'argument'; name: string };
+  | { kind: 'text'; text: string }
+  | { kind: 'secret'; secretId: string }
+  | { kind: 'context'; key: string }
+  | { kind: 'argument'; name: string };
 
 /** A URL template in its three regions; a placeholder may stand in the last two only. */
 export interface UrlTemplate {
@@ -15,10 +18,10 @@ export interface UrlTemplate {
   query: Piece[];
 }
 
-/** Why a template is refused when it is written. `unserved` = documented, but not in this build. */
+/** Why a template is refused when it is written. */
 export class TemplateError extends Error {
   constructor(
-    readonly reason: 'token' | 'malformed' | 'unserved',
+    readonly reason: 'token' | 'malformed',
     message: string,
   ) {
     super(message);
@@ -28,21 +31,40 @@ export class TemplateError extends Error {
 /** Why a template cannot be filled for a call; the message names the argument or the place, never a value. */
 export class FillError extends Error {}
 
+/** A token of the tool context that the call has no value for. */
+export class MissingContextError extends Error {
+  constructor(
+    readonly key: string,
+    /** Where the token stands: `headers.X-Tenant`, `preset_parameters.account`. */
+    readonly place: string,
+  ) {
+    super(`The tool context has no ${key}, which ${place} takes`);
+  }
+}
+
 const SECRET = /^secret:(sec_[0-9A-Za-z]+)$/;
-const CONTEXT = /^context:/;
+const CONTEXT = /^context:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)$/;
 const URL_TOKENS = /\{\{([^{}]*)\}\}|\{([^{}]*)\}|[{}]/g;
 const HEADER_TOKENS = /\{\{([^{}]*)\}\}|\{\{/g;
 /** How often a text may be percent-decoded before it is refused; no honest argument is encoded that often. */
 const DECODINGS_MAX = 8;
 
-/** The pieces of a header's value. @throws TemplateError */
-export function parseHeader(value: string): Piece[] {
-  return pieces(value, HEADER_TOKENS, ([whole, token]) => {
-    if (token !== undefined && CONTEXT.test(token))
-      throw new TemplateError('unserved', 'context tokens are not served by this build');
-    return secretPiece(whole, token);
+/** The pieces of a header's value: secrets and context. @throws TemplateError */
+export const parseHeader = (value: string): Piece[] =>
+  pieces(value, HEADER_TOKENS, ([whole, token]) => contextPiece(token) ?? secretPiece(whole, token));
+
+/** The pieces of a credential of `execute.auth`: secrets alone. @throws TemplateError */
+export const parseCredential = (value: string): Piece[] =>
+  pieces(value, HEADER_TOKENS, ([whole, token]) => secretPiece(whole, token));
+
+/** The pieces of a text of the presets: context; the token of a secret is text there. @throws TemplateError */
+export const parsePreset = (value: string): Piece[] =>
+  pieces(value, HEADER_TOKENS, ([whole, token]) => {
+    if (token !== undefined && SECRET.test(token)) return { kind: 'text', text: whole };
+    const found = contextPiece(token);
+    if (found === null) throw new TemplateError('token', `${whole} is no token of a template here`);
+    return found;
   });
-}
 
 /** The regions of a URL template. @throws TemplateError */
 export function parseUrl(url: string): UrlTemplate {
@@ -70,6 +92,11 @@ function pieces(text: string, tokens: RegExp, made: (match: RegExpMatchArray) =>
   }
   if (end < text.length) found.push({ kind: 'text', text: text.slice(end) });
   return found;
+}
+
+function contextPiece(token: string | undefined): Piece | null {
+  const key = CONTEXT.exec(token ?? '')?.[1];
+  return key === undefined ? null : { kind: 'context', key };
 }
 
 function secretPiece(whole: string, token: string | undefined): Piece {
@@ -131,13 +158,45 @@ export interface Filling {
   secrets: ReadonlyMap<string, string>;
 }
 
-/** A header's value. @throws FillError when it cannot stand in a header. */
-export function fillHeader(name: string, value: string, secrets: ReadonlyMap<string, string>): string {
+/** What a header, which takes no argument, is filled with. */
+export interface HeaderFilling {
+  secrets: ReadonlyMap<string, string>;
+  /** The whole tool context of the call. */
+  context: Readonly<Record<string, string>>;
+}
+
+/** A header's value. @throws FillError when it cannot stand in a header, MissingContextError */
+export function fillHeader(name: string, value: string, { secrets, context }: HeaderFilling): string {
   const filled = parseHeader(value)
-    .map((piece) => (piece.kind === 'text' ? piece.text : valueOf(piece, { args: {}, secrets })))
+    .map((piece) => filledPiece(piece, { secrets, context }, `headers.${name}`))
     .join('');
   if (!isHeaderValue(filled)) throw new FillError(`the header ${name} would hold characters that no header may hold`);
   return filled;
+}
+
+/** A credential of `execute.auth`. @throws FillError */
+export const fillCredential = (value: string, secrets: ReadonlyMap<string, string>): string =>
+  parseCredential(value)
+    .map((piece) => filledPiece(piece, { secrets, context: {} }, 'auth'))
+    .join('');
+
+/** A text of the presets, and whether a token stood in it. @throws MissingContextError */
+export function fillPreset(
+  value: string,
+  context: Readonly<Record<string, string>>,
+  place: string,
+): { text: string; filled: boolean } {
+  const found = parsePreset(value);
+  const text = found.map((piece) => filledPiece(piece, { secrets: new Map(), context }, place)).join('');
+  return { text, filled: found.some((piece) => piece.kind === 'context') };
+}
+
+function filledPiece(piece: Piece, { secrets, context }: HeaderFilling, place: string): string {
+  if (piece.kind === 'text') return piece.text;
+  if (piece.kind !== 'context') return valueOf(piece, { args: {}, secrets });
+  const value = Object.hasOwn(context, piece.key) ? context[piece.key] : undefined;
+  if (value === undefined) throw new MissingContextError(piece.key, place);
+  return value;
 }
 
 /** Whether a text may stand in a header: printable Latin-1 and tabs. */
@@ -199,6 +258,8 @@ export function climbs(segment: string): boolean {
 }
 
 function valueOf(piece: Exclude<Piece, { kind: 'text' }>, { args, secrets }: Filling): string {
+  // No URL takes one: a template with such a token is refused when it is written.
+  if (piece.kind === 'context') throw new FillError(`the context ${piece.key} cannot stand there`);
   if (piece.kind === 'secret') {
     const value = secrets.get(piece.secretId);
     if (value === undefined) throw new FillError(`the secret ${piece.secretId} is not there`);
