@@ -2,7 +2,7 @@ import { googleTokenEndpoint } from '../../src/api/core/google-token';
 import { outboundErrorOf } from '../../src/api/core/http';
 import { egressPolicy, outbound } from '../../src/api/core/outbound';
 import { useService } from '../support/app';
-import { egressPaths, egressProject, listing, newKeyFile } from '../support/egress-paths';
+import { egressPaths, egressProject, listing, moveMcp, newKeyFile } from '../support/egress-paths';
 import type { EgressProject } from '../support/egress-paths';
 import { chainFrom, redirectFrom, startEgressStage } from '../support/egress-stage';
 import type { EgressStage } from '../support/egress-stage';
@@ -41,10 +41,10 @@ const REPRESENTATIVES = [
   ...['[::]', '[::1]', '[::ffff:127.0.0.1]', '[64:ff9b::127.0.0.1]'],
 ];
 const denied = ['9.9.9.9', '[2620:fe::fe]', '[::ffff:9.9.9.9]', '[64:ff9b::909:909]', '[2002:909:909::]'];
-/** Every row of a table for every path; of paths whose calls are whole runs the representatives. */
+/** Every row of a table for every path; of slow ones the representatives. */
 const each = <Row extends object>(table: readonly Row[], isRepresentative: (row: Row) => boolean) =>
   paths.flatMap((path) =>
-    (path.isRun ? table.filter(isRepresentative) : table).map((row) => ({ ...row, path, name: path.name })),
+    (path.isSlow ? table.filter(isRepresentative) : table).map((row) => ({ ...row, path, name: path.name })),
   );
 const NAMES = ['private', 'loopback', 'mixed', 'six', 'mapped', 'chain', 'nothing'];
 const LOCATIONS = ['the metadata address', 'a decimal address', 'a scheme-relative address', 'a slash and a backslash'];
@@ -185,15 +185,39 @@ describe('calling a URL', () => {
   test.each(paths.map((path) => [path.name, path] as const))(
     '%s: the address that was checked is called without a second look-up; when the name then means another, it is refused',
     async (_name, path) => {
-      stage.dns.set({ 'rebind.test': [{ a: ['127.0.0.1'] }, { a: ['127.0.0.2'] }] });
+      const { tries = 1 } = path;
+      const safe = Array.from({ length: tries }, () => ({ a: ['127.0.0.1'] }));
+      stage.dns.set({ 'rebind.test': [...safe, { a: ['127.0.0.2'] }] });
       const url = `http://rebind.test:${String(stage.allowed.port)}`;
       expect(await path.call(url)).not.toMatch(path.blocked);
-      expect([stage.dns.asked(), stage.allowed.requests.length]).toEqual([['rebind.test'], 1]);
+      expect([stage.dns.asked().length, stage.allowed.requests.length]).toEqual([tries, tries]);
       expect(stage.allowed.requests[0]?.headers.host).toBe(`rebind.test:${String(stage.allowed.port)}`);
       expect(await path.call(url)).toMatch(path.blocked);
-      expect(stage.allowed.requests).toHaveLength(1);
+      expect(stage.allowed.requests).toHaveLength(tries);
     },
   );
+
+  test('a turn goes on without the tools of an mcp server that may not be called, and the model is told', async () => {
+    await moveMcp(project, at('127.0.0.1'));
+    stage.models.script(project.model, [{ text: 'done' }]);
+    const body = { messages: [{ role: 'user', content: 'hi' }] };
+    const run = await project.api.post(`${project.at}/agents/${project.mcp.agentId}/generate?wait=true`, body);
+    expect([run.status, run.body.status]).toEqual([200, 'completed']);
+    const [call] = stage.models.calls({ generationId: String(run.body.id) });
+    expect(JSON.stringify(call?.body)).toMatch(/unavailable/i);
+  });
+
+  test('a direct call tells the template of the URL and the address', async () => {
+    await project.api.patch(`${project.at}/tools/${project.tool.id}`, {
+      execute: { url: 'http://2852039166/{x}', method: 'GET' },
+    });
+    const answer = await project.api.post(`${project.at}/tools/${project.tool.id}/call`, { input: { x: 'private' } });
+    expect([answer.status, answer.body.error.code, answer.body.error.meta]).toEqual([
+      403,
+      'TOOL_EGRESS_BLOCKED',
+      { tool_url: 'http://2852039166/{x}', tool_address: '169.254.169.254' },
+    ]);
+  });
 });
 
 describe('redirects of an allowed host', () => {
@@ -222,7 +246,7 @@ describe('redirects of an allowed host', () => {
     async (_name, path) => {
       const said = await path.call(redirectFrom(stage.allowed.url, 300, `http://${inside()}/`));
       expect(said).not.toMatch(path.blocked);
-      expect(stage.allowed.requests).toHaveLength(1);
+      expect(stage.allowed.requests).toHaveLength(path.tries ?? 1);
     },
   );
 
@@ -231,11 +255,13 @@ describe('redirects of an allowed host', () => {
     async (_name, path) => {
       expect(await path.call(chainFrom(stage.allowed.url, 4, `http://${inside()}/`))).toMatch(path.blocked);
       expect(stage.allowed.requests).toHaveLength(5);
-      expect(await path.call(chainFrom(stage.allowed.url, 4, '/end'))).not.toMatch(path.tooMany!);
-      expect(stage.allowed.requests).toHaveLength(11);
+      stage.allowed.requests.length = 0;
+      const { tries = 1 } = path;
+      expect(await path.call(chainFrom(stage.allowed.url, 4, '/end'))).not.toMatch(path.blocked);
+      expect(stage.allowed.requests).toHaveLength(6 * tries);
       expect(await path.call(chainFrom(stage.allowed.url, 5, '/end'))).toMatch(path.tooMany!);
       expect(await path.call(chainFrom(stage.allowed.url, 5, `http://${inside()}/`))).toMatch(path.tooMany!);
-      expect(stage.allowed.requests).toHaveLength(23);
+      expect(stage.allowed.requests).toHaveLength(18 * tries);
     },
   );
 });
@@ -255,7 +281,7 @@ describe('proxy variables', () => {
     '%s: no request goes to the proxy',
     async (_name, path) => {
       expect(await path.call(stage.allowed.url)).not.toMatch(path.blocked);
-      expect(stage.allowed.requests).toHaveLength(1);
+      expect(stage.allowed.requests).toHaveLength(path.tries ?? 1);
       expect(await path.call(at('10.0.0.5'))).toMatch(path.blocked);
       expect(await path.call('https://loopback.test/')).toMatch(path.blocked);
     },

@@ -1,6 +1,7 @@
 import { query } from '../../src/api/core/db';
 import { googleTokenEndpoint } from '../../src/api/core/google-token';
 import { randomText } from '../../src/api/core/random';
+import { resolveMcpTools } from '../../src/api/tools/mcp';
 import type { Service } from './app';
 import { buildAgent, buildHttpTool, created, saying, workspace } from './builders';
 import type { Workspace } from './builders';
@@ -24,8 +25,10 @@ export interface EgressPath {
   notFollowed?: (status: number) => RegExp;
   /** What it says when there are more redirects than are followed. */
   tooMany?: RegExp;
-  /** Each call is a whole run: the tables' representatives do. */
-  isRun?: true;
+  /** Each call takes its time, being a run or a session: the tables' representatives do. */
+  isSlow?: true;
+  /** Requests that it makes before it gives a host up that refuses it; 1 when absent. */
+  tries?: number;
 }
 
 /** What the paths write into: one project with one of everything, whose URLs change from call to call. */
@@ -36,6 +39,9 @@ export interface EgressProject extends Workspace {
   webhookId: string;
   tool: { id: string; name: string };
   toolAgentId: string;
+  mcp: { id: string; agentId: string };
+  /** An http tool that signs in with the service account. */
+  signing: { id: string };
   /** Of a vendor whose address changes, and an agent on it. */
   vendor: { id: string; agentId: string };
   vertex: { id: string; agentId: string; secretId: string; keyFile: object };
@@ -49,8 +55,18 @@ export async function egressProject(service: Service, stage: EgressStage): Promi
   const hook = created(await api.post(`${at}/webhooks`, { url: 'https://example.com/', events: ['project.paused'] }));
   const tool = await buildHttpTool(space, 'https://example.com/', { parameters: { type: 'object' } });
   const toolAgent = await buildAgent(space, { tool_bindings: [{ tool_id: tool.id }] });
+  const remote = created(
+    await api.post(`${at}/tools`, { name: 'remote', type: 'mcp', mcp: { url: 'https://example.com/' } }),
+  );
+  const mcpAgent = await buildAgent(space, { tool_bindings: [{ tool_id: remote.id }] });
   const file = keyFile().text;
   const secret = created(await api.post(`${at}/secrets`, { name: 's', value: file }));
+  const auth = { type: 'gcp_service_account', credentials: `{{secret:${String(secret.id)}}}`, scopes: ['scope'] };
+  const signing = await buildHttpTool(space, '', {
+    name: 'signing',
+    parameters: { type: 'object' },
+    execute: { url: stage.allowed.url, auth },
+  });
   const provider = async (given: object): Promise<{ id: string; agentId: string }> => {
     const made = created(await api.post(`${at}/ai-providers`, { name: 'p', default_model: 'm', ...given }));
     return { id: made.id, agentId: (await buildAgent({ ...space, providerId: made.id })).id };
@@ -64,6 +80,7 @@ export async function egressProject(service: Service, stage: EgressStage): Promi
   return {
     ...space,
     ...{ service, stage, token: owner.token, webhookId: hook.id, tool, toolAgentId: toolAgent.id },
+    ...{ mcp: { id: remote.id, agentId: mcpAgent.id }, signing },
     vendor: await provider({ provider: 'custom', base_url: stage.models.url }),
     vertex: { ...vertex, secretId: secret.id, keyFile: JSON.parse(file) as object },
   };
@@ -97,13 +114,34 @@ async function deliver({ projectId, webhookId }: EgressProject, url: string): Pr
   return `${row.status} ${String(row.status_code)} ${String(row.response_body)} ${String(tried[0]?.error)}`;
 }
 
+const moveTool = ({ tool }: EgressProject, url: string): Promise<unknown> =>
+  query(`update tools set execute = (execute::jsonb || jsonb_build_object('url', $2::text))::json where id = $1`, [
+    tool.id,
+    url,
+  ]);
+
+/** Points the mcp tool of the project elsewhere. */
+export const moveMcp = ({ mcp }: EgressProject, url: string): Promise<unknown> =>
+  query(`update tools set mcp = (mcp::jsonb || jsonb_build_object('url', $2::text))::json where id = $1`, [
+    mcp.id,
+    url,
+  ]);
+
+const direct = async ({ api, at }: EgressProject, toolId: string, body: object = {}): Promise<string> => {
+  return said(await api.post(`${at}/tools/${toolId}/call`, body));
+};
+
+async function listRemote(project: EgressProject, url: string): Promise<string> {
+  await moveMcp(project, url);
+  const { signal } = new AbortController();
+  const tools = await resolveMcpTools(project.projectId, project.mcp.id, { toolContext: {}, signal });
+  return 'unavailable' in tools ? tools.unavailable : 'listed';
+}
+
 /** A run whose model asks for the tool once: the text that the model then reads, and how the run ended. */
 async function callTool(project: EgressProject, url: string): Promise<string> {
   const { stage, tool, model } = project;
-  await query(
-    `update tools set execute = (execute::jsonb || jsonb_build_object('url', $2::text))::json where id = $1`,
-    [tool.id, url],
-  );
+  await moveTool(project, url);
   stage.models.script(model, [{ toolCalls: [{ name: tool.name, args: {} }] }, { text: 'done' }]);
   const run = await generate(project, project.toolAgentId);
   const calls = stage.models.calls({ generationId: String(run.body.id) });
@@ -124,12 +162,12 @@ async function streamed({ service, token, at, vendor }: EgressProject): Promise<
   return (await open.rest()).join('\n');
 }
 
-async function withTokensFrom(project: EgressProject, url: string, call: () => Promise<Reply>): Promise<string> {
+async function withTokensFrom(project: EgressProject, url: string, call: () => Promise<string>): Promise<string> {
   await newKeyFile(project);
   const fixed = googleTokenEndpoint.url;
   googleTokenEndpoint.url = url;
   try {
-    return said(await call());
+    return await call();
   } finally {
     googleTokenEndpoint.url = fixed;
   }
@@ -145,8 +183,8 @@ const writer =
   };
 
 /**
- * Every path out of the service. A new one (mcp tools: listing and call; direct calls of tools; token endpoints of tools;
- * `http` channels) is one more entry here, and the whole table holds for it.
+ * Every path out of the service. A new one (`http` channels, files of knowledge) is one more entry here, and the whole
+ * table holds for it.
  */
 export const egressPaths = (project: () => EgressProject): EgressPath[] => [
   {
@@ -166,7 +204,42 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     call: (url) => callTool(project(), url),
     blocked: /^200 completed: .*The target may not be called: /,
     tooMany: /^200 completed: .*more than 5/,
-    isRun: true,
+    isSlow: true,
+  },
+  {
+    name: 'a direct call of an http tool',
+    call: async (url) => {
+      await moveTool(project(), url);
+      return direct(project(), project().tool.id);
+    },
+    blocked: /^403 TOOL_EGRESS_BLOCKED: The target may not be called: /,
+    tooMany: /^502 TOOL_HTTP_ERROR: .*more than 5/,
+  },
+  {
+    name: 'a direct call of an mcp tool',
+    write: writer(project, 'tools', (url) => ({ name: 'probe', type: 'mcp', mcp: { url } })),
+    call: async (url) => {
+      await moveMcp(project(), url);
+      return direct(project(), project().mcp.id, { action: 'echo' });
+    },
+    blocked: /^403 TOOL_EGRESS_BLOCKED: The target may not be called: /,
+    isSlow: true,
+    tooMany: /^502 TOOL_HTTP_ERROR: .*more than 5/,
+  },
+  {
+    name: 'the list of an mcp server',
+    call: (url) => listRemote(project(), url),
+    blocked: /^egress_blocked$/,
+    tooMany: /^unreachable$/,
+    isSlow: true,
+    tries: 2,
+  },
+  {
+    name: 'a Google token of a tool',
+    call: (url) => withTokensFrom(project(), url, () => direct(project(), project().signing.id)),
+    blocked: /^403 TOOL_EGRESS_BLOCKED: The target may not be called: /,
+    notFollowed: () => /^502 TOOL_AUTH_FAILED: /,
+    isSlow: true,
   },
   {
     name: 'a model call',
@@ -179,14 +252,14 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     call: (url) => onVendor(project(), url, async () => said(await generate(project(), project().vendor.agentId))),
     blocked: /^502 AI_PROVIDER_ERROR: Provider address is not allowed\.$/,
     tooMany: /^502 AI_PROVIDER_ERROR: .*more than 5/,
-    isRun: true,
+    isSlow: true,
   },
   {
     name: 'a streamed model call',
     call: (url) => onVendor(project(), url, () => streamed(project())),
     blocked: /^data: \{"error":"Provider address is not allowed\."\}$/,
     tooMany: /^data: \{"error":"[^"]*more than 5/,
-    isRun: true,
+    isSlow: true,
   },
   {
     name: 'a model listing',
@@ -196,16 +269,18 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
   },
   {
     name: 'a Google token for a listing',
-    call: (url) => withTokensFrom(project(), url, () => listing(project(), project().vertex.id)),
+    call: (url) => withTokensFrom(project(), url, async () => said(await listing(project(), project().vertex.id))),
     blocked: /^502 MODEL_LISTING_FAILED: The vertex provider could not be reached: its address is not allowed\.$/,
+    isSlow: true,
     notFollowed: (status) => new RegExp(`^502 MODEL_LISTING_FAILED: .*\\(HTTP ${String(status)}\\)`),
   },
   {
     name: 'a Google token for a model call',
-    call: (url) => withTokensFrom(project(), url, () => generate(project(), project().vertex.agentId)),
+    call: (url) =>
+      withTokensFrom(project(), url, async () => said(await generate(project(), project().vertex.agentId))),
     blocked: /^502 AI_PROVIDER_ERROR: Provider address is not allowed\.$/,
     notFollowed: (status) => new RegExp(`^502 AI_PROVIDER_ERROR: Provider returned ${String(status)}: `),
-    isRun: true,
+    isSlow: true,
   },
 ];
 

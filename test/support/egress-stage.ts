@@ -17,7 +17,7 @@ import type { Loopback, SeenRequest } from './loopback';
  */
 export interface EgressStage {
   models: ModelServer;
-  /** Answers 404, and redirects where its path says so (`redirectFrom`, `chainFrom`). */
+  /** Answers 403, and redirects where its path says so (`redirectFrom`, `chainFrom`). */
   allowed: Loopback;
   /** On every address, at a port of its own. */
   canary: Canary;
@@ -49,6 +49,8 @@ export async function startEgressStage(): Promise<EgressStage> {
     TOOL_EGRESS_ALLOWED_HOSTS: `127.0.0.1:${String(models.port)},127.0.0.1:${String(allowed.port)}`,
     EGRESS_DENIED_CIDRS: DENIED,
     WEBHOOK_ALLOW_HTTP: true,
+    // Of a busy machine: runs of this stage end at once.
+    GENERATION_WAIT_MAX_SECONDS: 25,
   });
   const { lookup } = resolver;
   resolver.lookup = dns.lookup;
@@ -83,7 +85,7 @@ function redirecting({ path }: SeenRequest, response: ServerResponse): void {
   // Every connection ends with its answer: the next request has to resolve anew.
   const headers = { connection: 'close' };
   if (kind === undefined) {
-    response.writeHead(404, headers).end('nothing here');
+    response.writeHead(403, headers).end('not for you');
     return;
   }
   const links = kind === 'chain' ? Number(given) : 0;
