@@ -34,6 +34,9 @@ test.each([
   ['DELIVERY_FIRST_ATTEMPT', 'later'],
   ['CALL_HEARTBEAT_SECONDS', '2'],
   ['DATABASE_POOL_MAX', '0'],
+  ['TOOL_EGRESS_ALLOWED_HOSTS', 'good.test,http://bad.test'],
+  ['TOOL_EGRESS_ALLOWED_HOSTS', '10.0.0.0/33'],
+  ['EGRESS_DENIED_CIDRS', '10.0.0.0/8,host.test'],
   ['SMTP_URL', undefined],
   ['MAIL_FROM', ''],
 ])('%s = %s stops the process and is named', (name, value) => {
@@ -47,6 +50,15 @@ test.each([
   ['PUBLIC_BASE_URL', 'https://example.com'],
 ])('local mode refuses %s = %s', (name, value) => {
   expect(() => parseConfig({ ...good, [name]: value }, true)).toThrow(new RegExp(name));
+});
+
+test('a malformed entry of the egress lists is named, good lists are kept as given', () => {
+  const settings = { ...live, TOOL_EGRESS_ALLOWED_HOSTS: 'good.test,-bad', EGRESS_DENIED_CIDRS: '::/129' };
+  expect(() => parseConfig(settings, false)).toThrow(/TOOL_EGRESS_ALLOWED_HOSTS: malformed entry "-bad"/);
+  expect(() => parseConfig(settings, false)).toThrow(/EGRESS_DENIED_CIDRS: malformed entry "::\/129"/);
+  const good = { TOOL_EGRESS_ALLOWED_HOSTS: 'a.test:80, *.b.test', EGRESS_DENIED_CIDRS: '8.8.8.0/24' };
+  expect(parseConfig({ ...live, ...good }, false)).toMatchObject(good);
+  expect(parseConfig(live, false)).toMatchObject({ TOOL_EGRESS_ALLOWED_HOSTS: '', EGRESS_DENIED_CIDRS: '' });
 });
 
 test('settings in seconds accept decimals', () => {

@@ -103,6 +103,13 @@ describe('public addresses', () => {
   });
 });
 
+test('a denied range written as IPv4-mapped denies the IPv4 one', () => {
+  const denied = parseCidrs('::ffff:8.8.8.0/120,::ffff:9.9.9.9');
+  for (const address of ['8.8.8.8', '::ffff:8.8.8.8', '64:ff9b::808:808', '9.9.9.9'])
+    expect([address, isPublicAddress(address, denied)]).toEqual([address, false]);
+  expect(isPublicAddress('8.8.9.8', denied)).toBe(true);
+});
+
 describe('lists in the settings', () => {
   test('each form is read', () => {
     expect(parseAllowList(' Example.COM , mail.test:8443,*.Corp.test,10.0.0.0/8,127.0.0.1,[::1]:80 ')).toEqual([
@@ -176,6 +183,7 @@ describe('the policy', () => {
     ['an address out of a range', '10.0.0.0/8', '11.1.2.3', 'any.test', 443, true],
     ['a private address out of a range', '10.0.0.0/8', '192.168.0.1', 'any.test', 443, false],
     ['one address', '127.0.0.1', '127.0.0.1', 'any.test', 443, true],
+    ['one address written as IPv4-mapped', '[::ffff:127.0.0.1]:80', '127.0.0.1', '127.0.0.1', 80, true],
     ['its neighbour', '127.0.0.1', '127.0.0.2', 'any.test', 443, false],
     ['one address at its port', '127.0.0.1:80', '127.0.0.1', '127.0.0.1', 80, true],
     ['one address at another port', '127.0.0.1:80', '127.0.0.1', '127.0.0.1', 81, false],

@@ -85,6 +85,16 @@ test('a refused address is a TypeError that tells why', async () => {
   expect(outboundErrorOf(new Error('other'))).toBeUndefined();
 });
 
+test.each(['http://user:secret@127.0.0.1/', 'nonsense secret', 'ftp://secret.test/', 'javascript:secret'])(
+  'the URL %s is refused as an address that may not be called, and not repeated',
+  async (url) => {
+    const error = (await failureOf(client.fetch(url))) as Error;
+    expect(outboundErrorOf(error)).toMatchObject({ kind: 'egress_blocked', sent: false });
+    expect(`${error.message} ${String(outboundErrorOf(error))}`).not.toContain('secret');
+    expect(receiver.requests).toEqual([]);
+  },
+);
+
 test('follows redirects by the same rules', async () => {
   const other = await startLoopback((_request, response) => response.end('there'));
   try {

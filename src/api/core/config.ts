@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { EgressListError, parseAllowList, parseCidrs } from './egress';
 
 const seconds = (fallback: number, least = 0): z.ZodDefault<z.ZodCoercedNumber> =>
   z.coerce.number().min(least).default(fallback);
@@ -18,6 +19,19 @@ const list = z
       .map((entry) => entry.trim())
       .filter((entry) => entry !== ''),
   );
+/** A list of the egress guard as it was given; one that cannot be read stops the start, naming the entry. */
+const egressList = (parse: (text: string) => unknown): z.ZodType<string, string | undefined> =>
+  z
+    .string()
+    .default('')
+    .superRefine((text, context) => {
+      try {
+        parse(text);
+      } catch (error) {
+        if (!(error instanceof EgressListError)) throw error;
+        context.addIssue({ code: 'custom', message: error.message });
+      }
+    });
 const key = z.string().regex(/^[0-9a-fA-F]{64}$/, 'must be 32 bytes in hex');
 
 const Settings = z.object({
@@ -56,8 +70,8 @@ const Settings = z.object({
   WEBHOOK_ALLOW_HTTP: flag(false),
   DELIVERY_FIRST_ATTEMPT: z.enum(['inline', 'engine']).default('inline'),
   DELIVERY_RETENTION_DAYS: count(30),
-  TOOL_EGRESS_ALLOWED_HOSTS: z.string().default(''),
-  EGRESS_DENIED_CIDRS: z.string().default(''),
+  TOOL_EGRESS_ALLOWED_HOSTS: egressList(parseAllowList),
+  EGRESS_DENIED_CIDRS: egressList(parseCidrs),
   DRAIN_SECONDS: seconds(330),
   SWEEP_INTERVAL_SECONDS: seconds(60, 1),
   CALL_HEARTBEAT_SECONDS: seconds(30, 3),

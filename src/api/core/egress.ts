@@ -55,6 +55,12 @@ const malformed = (entry: string, form: string): EgressListError =>
 /** An address as programs write it, without a zone. */
 const isAddress = (text: string): boolean => isIP(text) !== 0 && !text.includes('%');
 
+/** An IPv4-mapped range means the IPv4 one: addresses are compared with it without that wrapping. */
+const unwrapped = ([network, length]: Cidr): Cidr =>
+  network instanceof ipaddr.IPv6 && network.isIPv4MappedAddress() && length >= 96
+    ? [network.toIPv4Address(), length - 96]
+    : [network, length];
+
 function cidrOf(entry: string): Cidr | null {
   const [network, prefix, ...rest] = entry.split('/');
   if (network === undefined || prefix === undefined || rest.length > 0) return null;
@@ -62,12 +68,12 @@ function cidrOf(entry: string): Cidr | null {
   if (!isAddress(network) || !/^\d{1,3}$/.test(prefix)) return null;
   const address = ipaddr.parse(network);
   const length = Number(prefix);
-  return length <= address.toByteArray().length * 8 ? [address, length] : null;
+  return length <= address.toByteArray().length * 8 ? unwrapped([address, length]) : null;
 }
 
 const singleAddress = (text: string): Cidr => {
   const address = ipaddr.parse(text);
-  return [address, address.toByteArray().length * 8];
+  return unwrapped([address, address.toByteArray().length * 8]);
 };
 
 /** `host`, `host:port`, an address, or an address with a port (IPv6 in brackets); null for anything else. */

@@ -77,12 +77,23 @@ async function exchange(
   return { opened, ...decoded(opened.body, opened.headers) };
 }
 
+/** The library's own refusal would repeat the URL, credentials included. @throws TypeError as of any failed request */
+function assertCallable(input: string | URL | Request): void {
+  if (input instanceof Request) return;
+  try {
+    checkedUrl(input);
+  } catch (cause) {
+    throw new TypeError('fetch failed', { cause });
+  }
+}
+
 /**
  * A WHATWG `fetch` over the guarded connections, for libraries that take one. Bodies stream; a failure of the transport is
  * a TypeError whose cause is the OutboundError (`outboundErrorOf`); an abort rejects with the signal's reason.
  */
 export function createFetch(dispatcher: Dispatcher, { redirectsMax }: { redirectsMax: number }): OutboundFetch {
   return async (input, init) => {
+    assertCallable(input);
     const request = new Request(input, init);
     try {
       const { opened, body, headers } = await exchange(dispatcher, redirectsMax, request);

@@ -2,7 +2,11 @@ import { config } from './config';
 import { createEgressPolicy, parseAllowList, parseCidrs } from './egress';
 import type { EgressPolicy } from './egress';
 import { createOutbound } from './http';
-import type { Outbound } from './http';
+import type { Lookup, Outbound } from './http';
+import { resolveAll } from './http-guard';
+
+/** Who resolves the hosts of outbound requests. An object, so that tests can ask a server of their own. */
+export const resolver: { lookup: Lookup } = { lookup: resolveAll };
 
 let policy: EgressPolicy | undefined;
 let shared: Outbound | undefined;
@@ -18,7 +22,7 @@ export function egressPolicy(): EgressPolicy {
 
 /** The one outbound HTTP client of this process: everything a tenant can make the service request goes through it. */
 export function outbound(): Outbound {
-  shared ??= createOutbound({ policy: egressPolicy() });
+  shared ??= createOutbound({ policy: egressPolicy(), lookup: (hostname) => resolver.lookup(hostname) });
   return shared;
 }
 
