@@ -1,6 +1,8 @@
 // Records one history of every workflow type, and of each way in which a generation ends or waits, from real runs of a
 // local service, into test/workflows/histories. Run it by hand after a change of a workflow is meant, and commit the files:
 //   npm run build && node scripts/record-histories.mjs
+// With names it writes only those, as for a way that was not there before: a kept history is never recorded anew in passing.
+//   node scripts/record-histories.mjs generation-streamed generation-stream-lost
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -51,7 +53,9 @@ const until = async (look) => {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 };
+const only = process.argv.slice(2);
 const save = async (name, id) => {
+  if (only.length > 0 && !only.includes(name)) return;
   const shown = ['workflow', 'show', '-w', id, '--output', 'json', '--address', local.temporalAddress];
   const history = JSON.parse(execFileSync(cli, shown, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 }));
   const file = fileURLToPath(new URL(`../test/workflows/histories/${name}.json`, import.meta.url));
@@ -83,11 +87,17 @@ try {
     parameters,
     execute: { url: `${receiver.url}/thing`, method: 'GET' },
   });
+  const held = await post(`${at}/tools`, {
+    name: 'get_held',
+    type: 'http',
+    parameters,
+    execute: { url: `${receiver.url}/held`, method: 'GET' },
+  });
   const agentOf = (model) =>
     post(`${at}/agents`, {
       ai_provider_id: provider.id,
       model,
-      tool_bindings: [{ tool_id: client.id }, { tool_id: http.id }],
+      tool_bindings: [{ tool_id: client.id }, { tool_id: http.id }, { tool_id: held.id }],
     });
   const run = async (model, replies, wait) => {
     local.modelServer.script(model, replies);
@@ -119,6 +129,35 @@ try {
   const cancelled = await run('cancelled', [asking], true);
   await post(`${at}/generations/${cancelled.id}/cancel`);
   await save('generation-cancelled', cancelled.id);
+
+  const stream = async (model, replies) => {
+    local.modelServer.script(model, replies);
+    const agent = await agentOf(model);
+    const reply = await fetch(`${local.baseUrl}${at}/agents/${agent.id}/generate`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` },
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'go' }], stream: true }),
+    });
+    return { id: reply.headers.get('x-svc-generation-id'), frames: reply.text() };
+  };
+  const ended = (id) => async () => (await engine.workflow.getHandle(id).describe()).status.name === 'COMPLETED';
+
+  const streamed = await stream('streamed', [{ chunks: ['do', 'ne'] }]);
+  await streamed.frames;
+  await until(ended(streamed.id));
+  await save('generation-streamed', streamed.id);
+
+  // The process of the stream goes while a tool is called: nobody takes the next step on its queue.
+  receiver.respond({ hold: 'process-gone' }, '/held');
+  const lost = await stream('stream-lost', [{ toolCalls: [{ name: 'get_held', args: {} }] }, { text: 'done' }]);
+  lost.frames.catch(() => undefined);
+  await receiver.waitFor(({ path }) => path === '/held');
+  local.kill('api', 0, 'SIGKILL');
+  await until(() => !local.processes().some(({ name }) => name === 'api-0'));
+  receiver.release('process-gone');
+  await until(ended(lost.id));
+  await save('generation-stream-lost', lost.id);
+  await local.start('api');
 
   // A paused run is cancelled, a settled one goes with it.
   const doomed = await run('doomed', [asking], true);

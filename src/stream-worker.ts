@@ -6,14 +6,18 @@ import type { RunningWorkers } from './workers';
 /** The worker of an API process, started once and again after it failed. */
 export class StreamWorker implements StepsHere {
   #running: Promise<RunningWorkers> | undefined;
+  #stopping = false;
 
+  /** @throws when the engine cannot be reached, or the process is about to end: a stream that comes then goes the common way */
   async start(taskQueue: string): Promise<void> {
+    if (this.#stopping) throw new Error('the worker of streams stops');
     this.#running ??= this.#run(taskQueue);
     await this.#running;
   }
 
   /** Takes no new step and lets running ones end, up to the grace time. */
   async stop(): Promise<void> {
+    this.#stopping = true;
     const running = this.#running;
     this.#running = undefined;
     await (await running?.catch(() => undefined))?.stop();

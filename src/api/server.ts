@@ -16,6 +16,18 @@ import { streams } from './generations/streams';
 import { firstAttempts } from './webhooks/first-attempts';
 import { StreamWorker } from '../stream-worker';
 
+/**
+ * Once the server takes no new connections, each answer is the last of its connection. A stream that was begun before could
+ * not say so in its headers, and the reader would keep the connection for a next request.
+ */
+function endWithLastAnswer(server: Server): void {
+  server.on('request', (_req, res) => {
+    res.once('close', () => {
+      if (!server.listening) server.closeIdleConnections();
+    });
+  });
+}
+
 /** Ends in order: no new connections, running requests finish, then what the process holds is handed over. */
 async function stop(server: Server, worker: StreamWorker): Promise<void> {
   log.info({ msg: 'api stopping' });
@@ -45,6 +57,7 @@ async function main(): Promise<void> {
   });
   const worker = new StreamWorker();
   const server = createServer(createApp());
+  endWithLastAnswer(server);
   server.requestTimeout = 0; // A waited run may take as long as GENERATION_WAIT_MAX_SECONDS.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -6,6 +6,7 @@ import { sayFarewell } from './demo/farewell';
 import { killedRun } from './demo/killed-run';
 import { inOneLine, Report } from './demo/report';
 import { backgroundRun, waitedRun } from './demo/runs';
+import { streamedRun } from './demo/streamed-run';
 import type { Scene, Stage, VendorAccount } from './demo/stage';
 import { keptPort, setting } from './local-settings';
 import type { Environment } from './local-settings';
@@ -83,6 +84,7 @@ async function show(stage: Stage): Promise<void> {
   const scene: Scene = { ...stage, ...account, ...agent, webhook };
   const waited = await report.step('Wait for a run that pauses for our tool', () => waitedRun(scene));
   const background = await report.step('Start a run and look at it later', () => backgroundRun(scene));
+  await report.step('Read an answer as it comes', () => streamedRun(scene));
   const killed = await report.step('Kill the worker in the middle of a run', () => killedRun(scene));
   await report.step('Verify the deliveries', () => checkDeliveries(scene, [waited, background, killed]));
   sayFarewell(scene, killed);

@@ -78,14 +78,20 @@ test('[demo 1] the demo shows the main job with a killed worker in it, and can b
     '5. Register a webhook',
     '6. Wait for a run that pauses for our tool',
     '7. Start a run and look at it later',
-    '8. Kill the worker in the middle of a run',
-    '9. Verify the deliveries',
+    '8. Read an answer as it comes',
+    '9. Kill the worker in the middle of a run',
+    '10. Verify the deliveries',
   ]);
-  expect(output.match(/^ {3}done in \d+ ms$/gm)).toHaveLength(9);
+  expect(output.match(/^ {3}done in \d+ ms$/gm)).toHaveLength(10);
   expect(output).toMatch(/mailed code +\d{6}\n/);
   const [, paused = 'none'] = /paused +(gen_\w+) after \d+ ms\n/.exec(output) ?? [];
   expect(output).toMatch(new RegExp(`in Temporal +http://127.0.0.1:\\d+/namespaces/default/workflows/${paused}\n`));
   expect(output).toMatch(new RegExp(`completed +${paused} \\d+ ms after our output\n`));
+  const [, streamed = 'none'] = /opened +(gen_\w+) after \d+ ms\n/.exec(output) ?? [];
+  expect(output).toMatch(new RegExp(`in Temporal +http://127.0.0.1:\\d+/namespaces/default/workflows/${streamed}\n`));
+  expect(output).toMatch(/words +The parcel waits a week in a shop nearby\. After that it travels back\.\n/);
+  expect(output).toMatch(/\[DONE\] +10 frames, the last after \d+ ms\n/);
+  expect(output).toContain('The model said word 5 only after we had read word 4.');
   expect(output).toContain('Step 1 is stored, the model call of step 2 is under way and held.');
   const [, killed] = /killed +worker-0, process (\d+), by SIGKILL\n/.exec(output) ?? [];
   const [, restarted] = /restarted +worker-0, process (\d+), up in \d+ ms\n/.exec(output) ?? [];
@@ -102,7 +108,7 @@ test('[demo 1] the demo shows the main job with a killed worker in it, and can b
   expect(second.status).toBe(0);
   expect(second.output).toContain('All of it worked.');
   const runs = (text: string): string[] => [...new Set(text.match(/gen_\w+/g))];
-  expect(runs(second.output)).toHaveLength(3);
+  expect(runs(second.output)).toHaveLength(4);
   expect(runs(second.output).filter((id) => runs(output).includes(id))).toEqual([]);
 }, 180_000);
 
@@ -113,6 +119,7 @@ test('with an account of a vendor it uses that one, and serves until Ctrl-C; the
   await demo.until('Ctrl-C stops it.');
   const output = demo.program.output();
   expect(output).toContain('Everything keeps running.');
+  expect(output).toMatch(/words +You said: Tell a customer .*\n {3}\[DONE\] +\d+ frames/);
   expect(output).toContain('Step 1 is stored, the tool call of step 1 is under way and held.');
   expect(output).not.toContain(VENDOR_KEY);
   expect(vendor.calls({ model: 'test-vendor-model' }).length).toBeGreaterThanOrEqual(6);

@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually';
 import { describeGuard } from '../support/guarded-routes';
 import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
-import { openStream } from '../support/stream';
+import { DONE, delta, idOf, lines, openStream } from '../support/stream';
 import type { OpenedStream } from '../support/stream';
 
 const service = useService({ worker: true });
@@ -43,7 +43,6 @@ const pickUp = (id: string, lastEventId?: string): Promise<OpenedStream> =>
     token,
     ...(lastEventId === undefined ? {} : { lastEventId }),
   });
-const idOf = (open: OpenedStream): string => open.headers.get('x-svc-generation-id') ?? '';
 const record = async (id: string) => (await space.api.get(at(`/generations/${id}`))).body;
 const settled = (id: string) =>
   eventually(
@@ -54,12 +53,6 @@ const settled = (id: string) =>
     },
     { timeoutMs: 15_000 },
   );
-const delta = (text: string): string => `data: ${JSON.stringify({ choices: [{ delta: { content: text } }] })}`;
-const DONE = 'data: [DONE]';
-const lines = (frame: string): [id: string, data: string] => {
-  const [id = '', data = ''] = frame.split('\n');
-  return [id.replace(/^id: /, ''), data];
-};
 const textOf = (frames: string[]): string =>
   frames
     .map((frame) => frame.replace(/^id: .*\n/, ''))

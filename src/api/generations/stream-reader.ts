@@ -38,7 +38,7 @@ export class StreamReader {
     return this.#inTurn(async () => {
       for (const [step, text] of [...(this.reading.live?.texts ?? [])].sort(([a], [b]) => a - b)) {
         if (step > this.#at.step + 1 && !this.#heard(step - 1)) await this.#sendAll(await this.reading.load());
-        if (step >= this.#at.step) await this.#send(step, text);
+        if (step >= this.#at.step && !this.#isAhead(step, text)) await this.#send(step, text);
       }
     });
   }
@@ -61,6 +61,11 @@ export class StreamReader {
     return mine;
   }
 
+  /** A step that goes on here may be behind what a reader got of it elsewhere; a finished one may not. */
+  #isAhead(step: number, text: string): boolean {
+    return step === this.#at.step && text.length < this.#at.offset && (this.#sent ?? text).startsWith(text);
+  }
+
   #heard(step: number): boolean {
     return this.reading.live?.texts.has(step) === true;
   }
@@ -76,10 +81,7 @@ export class StreamReader {
     }
     const { offset, digest } = this.#at;
     const known = this.#sent ?? text.slice(0, offset);
-    if (!text.startsWith(known) || (this.#sent === null && digestOf(known) !== digest)) {
-      // A step that goes on here may be behind what a reader got elsewhere; a finished one may not.
-      throw new Diverged();
-    }
+    if (!text.startsWith(known) || (this.#sent === null && digestOf(known) !== digest)) throw new Diverged();
     this.#sent = known;
     if (text.length === offset) return;
     this.#at = { step, offset: text.length, digest: this.reading.from === undefined ? '' : digestOf(text) };

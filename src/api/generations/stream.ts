@@ -1,3 +1,5 @@
+import { setTimeout } from 'node:timers/promises';
+import { clock } from '../core/clock';
 import { ApiError } from '../core/errors';
 import type { EventSink, EventSource } from '../core/event-stream';
 import { DONE_FRAME, deltaFrame, errorFrame, pauseFrame, positionOf } from './frames';
@@ -15,6 +17,9 @@ import { textOf } from './turn';
 
 /** How long one wait for a run's rest lasts before it is asked for anew; a stream ends only with its run. */
 const WAIT_MS = 10 * 60_000;
+/** How long a stream outlasts an engine that cannot be reached, and how often it asks meanwhile. */
+const OUTAGE_MS = 60_000;
+const ASK_AGAIN_MS = 1_000;
 const DIVERGED =
   'A part of this step had been sent before it was made again; read the generation for the whole answer.';
 const INTERRUPTED = 'The stream was interrupted; the run goes on. Read the generation, or pick its stream up.';
@@ -116,12 +121,19 @@ async function follow({ row, sink, afterPause, from, closing, until }: Following
   }
 }
 
-/** The rows of a run once it rests; null when the wait was cut, or nobody can tell. */
+/**
+ * The rows of a run once it rests; null when the wait was cut, or nobody can tell. An engine that cannot be reached is asked
+ * again: what the model says here comes without it, and so does the settlement of a last step.
+ */
 async function restOf(row: Generation, afterPause: number, cut: AbortSignal): Promise<GenerationRows | null> {
+  let knownAt = clock.ms();
   for (let outcome: string = 'timeout'; ;) {
     const rows = await rowsOf(row);
     if (rows.row.isSettled || (rows.row.status === 'requires_action' && rows.row.pause > afterPause)) return rows;
-    if (cut.aborted || outcome === 'unknown' || outcome === 'no-run') return null;
+    if (cut.aborted || outcome === 'no-run') return null;
+    if (outcome !== 'unknown') knownAt = clock.ms();
+    else if (clock.ms() - knownAt > OUTAGE_MS) return null;
+    else await setTimeout(ASK_AGAIN_MS, undefined, { signal: cut }).catch(() => undefined);
     outcome = await awaitGenerationRest(row, afterPause, WAIT_MS, cut);
   }
 }

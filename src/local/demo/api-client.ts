@@ -19,6 +19,12 @@ export interface Call<Answer> {
   body?: object;
 }
 
+/** The answer of a run while it comes. */
+export interface OpenedStream {
+  generationId: string;
+  frames: AsyncIterable<string>;
+}
+
 /** The service's HTTP API, as any client would use it. */
 export class DemoClient {
   constructor(
@@ -41,8 +47,15 @@ export class DemoClient {
     return await this.send('POST', call);
   }
 
-  private async send<Answer>(method: string, { path, answer, body }: Call<Answer>): Promise<Answer> {
-    const response = await fetch(`${this.baseUrl}${path}`, {
+  /** Opens a stream and reads the data of its frames as they come. @throws as `get` when it is refused */
+  async stream({ path, body }: Pick<Call<unknown>, 'path' | 'body'>): Promise<OpenedStream> {
+    const response = await this.request('POST', path, body);
+    if (!response.ok) throw refusalOf('POST', path, response.status, await response.text());
+    return { generationId: response.headers.get('x-svc-generation-id') ?? '', frames: dataOf(response) };
+  }
+
+  private request(method: string, path: string, body: object | undefined): Promise<Response> {
+    return fetch(`${this.baseUrl}${path}`, {
       method,
       headers: {
         ...(this.credential === null ? {} : { authorization: `Bearer ${this.credential}` }),
@@ -51,13 +64,35 @@ export class DemoClient {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(ANSWER_MS),
     });
+  }
+
+  private async send<Answer>(method: string, { path, answer, body }: Call<Answer>): Promise<Answer> {
+    const response = await this.request(method, path, body);
     const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path} answered ${String(response.status)} ${reasonIn(text)}`);
+    if (!response.ok) throw refusalOf(method, path, response.status, text);
     const parsed = answer.safeParse(JSON.parse(text));
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;
     throw new Error(`${method} ${path} answered without ${issue?.path.join('.') ?? 'a body'}: ${issue?.message ?? ''}`);
   }
+}
+
+const refusalOf = (method: string, path: string, status: number, text: string): Error =>
+  new Error(`${method} ${path} answered ${String(status)} ${reasonIn(text)}`);
+
+/** What stands behind `data: ` in each frame of a stream; comments are left out. */
+async function* dataOf({ body }: Response): AsyncGenerator<string, undefined> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const chunk of body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true });
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const frame = text.slice(0, end);
+      text = text.slice(end + 2);
+      if (frame.startsWith('data: ')) yield frame.slice(6);
+    }
+  }
+  return undefined;
 }
 
 /** Code and message of an error answer, with the first of the fields it names. */

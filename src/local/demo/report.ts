@@ -52,6 +52,16 @@ export class Report {
     this.line(`   ${this.styled('dim', name.padEnd(NAME_COLUMN))} ${value}`);
   }
 
+  /** Begins the line of a value that comes in pieces; `line('')` ends it. */
+  begin(name: string): void {
+    this.out.write(`   ${this.styled('dim', name.padEnd(NAME_COLUMN))} `);
+  }
+
+  /** The next piece, printed as it comes. */
+  piece(text: string): void {
+    this.out.write(text.replace(/\s+/g, ' '));
+  }
+
   /** What happens now, in words. */
   say(text: string): void {
     this.line(`   ${text}`);

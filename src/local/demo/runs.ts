@@ -27,8 +27,8 @@ const Transcript = z.object({
 /** A generation record, as far as the demo looks at it. */
 type GenerationRecord = z.output<typeof Generation>;
 
-const generatePath = ({ at, agentId }: Scene): string => `${at}/agents/${agentId}/generate`;
-const saying = (content: string): object => ({ messages: [{ role: 'user', content }] });
+export const generatePath = ({ at, agentId }: Scene): string => `${at}/agents/${agentId}/generate`;
+export const saying = (content: string): object => ({ messages: [{ role: 'user', content }] });
 
 /** Starts a run that nobody waits for. Not repeatable: each call starts one. */
 export async function startRun(scene: Scene, content: string): Promise<string> {
