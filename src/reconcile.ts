@@ -26,7 +26,7 @@ async function main(): Promise<void> {
   try {
     const { started, signalled } = await reconcile();
     process.stdout.write(
-      `started ${String(started)} runs, told ${String(signalled)} runs that their row has settled\n`,
+      `started ${String(started)} runs, told ${String(signalled)} runs to look at their row\n`,
     );
   } finally {
     await closeEngine();
