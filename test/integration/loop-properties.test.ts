@@ -207,21 +207,23 @@ async function check(given: Script): Promise<void> {
   });
 }
 
-/** Ids of calls and of the results that follow them, message by message: what a vendor checks. */
-function unpaired(messages: SentMessage[]): string[] {
-  const problems: string[] = [];
-  for (let at = 0; at < messages.length;) {
-    const calls = (messages[at]?.tool_calls ?? []).map(({ id }) => id);
-    if (messages[at]?.role === 'tool') problems.push(`message ${String(at)}: a result without its call`);
-    const results: string[] = [];
-    for (at += 1; calls.length > 0 && messages[at]?.role === 'tool'; at += 1)
-      results.push(messages[at]?.tool_call_id ?? '');
-    if (new Set(calls).size !== calls.length) problems.push(`doubled calls: ${calls.join(' ')}`);
-    if (calls.slice().sort().join(' ') !== results.slice().sort().join(' '))
-      problems.push(`calls ${calls.join(' ')} have results ${results.join(' ')}`);
-  }
-  return problems;
+/** The results that stand right after a message. */
+function resultsAfter(messages: SentMessage[], at: number): string[] {
+  const rest = messages.slice(at + 1);
+  const end = rest.findIndex(({ role }) => role !== 'tool');
+  return rest.slice(0, end === -1 ? rest.length : end).map(({ tool_call_id: id }) => id ?? '');
 }
+
+/** Ids of calls and of the results that follow them, message by message: what a vendor checks. */
+const unpaired = (messages: SentMessage[]): string[] =>
+  messages.flatMap(({ role, tool_calls: made = [] }, at) => {
+    if (role === 'tool') return [];
+    const calls = made.map(({ id }) => id).sort();
+    const results = resultsAfter(messages, at).sort();
+    const doubled = new Set(calls).size === calls.length ? [] : [`doubled calls: ${calls.join(' ')}`];
+    const paired = calls.join(' ') === results.join(' ');
+    return paired ? doubled : [...doubled, `calls ${calls.join(' ')} have results ${results.join(' ')}`];
+  });
 
 test('whatever the model, the tools, the provider and the caller do, the record says what the loop must have done', async () => {
   await fc.assert(
