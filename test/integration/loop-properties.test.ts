@@ -225,6 +225,17 @@ const unpaired = (messages: SentMessage[]): string[] =>
     return paired ? doubled : [...doubled, `calls ${calls.join(' ')} have results ${results.join(' ')}`];
   });
 
+test('whatever the model, the tools, the provider and the caller do, the record says what the loop must have done', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(script, { minLength: 6, maxLength: 10 }), async (batch) => {
+      const outcomes = await Promise.allSettled(batch.map(check));
+      const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+      if (failed !== undefined) throw failed.reason;
+    }),
+    { numRuns: 6, interruptAfterTimeLimit: 120_000 },
+  );
+}, 180_000);
+
 test('every request that a provider ever got pairs each tool call with exactly one result', () => {
   const requests = server.calls();
   const withCalls = requests.filter(({ body }) => JSON.stringify(body).includes('tool_call_id'));
