@@ -201,8 +201,11 @@ async function pauseFor(generationId: string, pause: number, progress: Progress)
   }
 }
 
-/** A long run goes on with a fresh history; the rows are its program counter, so nothing is handed over. */
-async function moveOn(input: GenerationInput, progress: Progress): Promise<void> {
+/**
+ * A long run goes on with a fresh history; the rows are its program counter, so nothing is handed over. What is left of a
+ * stream comes from the rows: a fresh history would not know that its process is gone, or that the run has paused.
+ */
+async function moveOn({ streamQueue: _left, ...input }: GenerationInput, progress: Progress): Promise<void> {
   progress.known = true;
   progress.over = true;
   await condition(allHandlersFinished);
