@@ -2,7 +2,9 @@ import { clock } from '../core/clock';
 import { queryOne } from '../core/db';
 import type { ToolContext } from '../tools/context';
 import type { ToolSnapshot } from '../tools/resolve';
-import type { CallError } from './turn';
+import { SEAL_COLUMNS, callPlace, sealOfRow } from './sealing';
+import type { ContentSeal, SealRow } from './sealing';
+import type { CallError, Turn } from './turn';
 
 /** A call that the service makes itself, with what it needs. */
 export interface DueCall {
@@ -12,37 +14,49 @@ export interface DueCall {
   args: Record<string, unknown>;
   toolContext: ToolContext;
   tool: ToolSnapshot;
+  /** How its answer is stored. */
+  seal: ContentSeal;
 }
 
 /** `answered` covers a run that is settled: there is nothing left to do either way. */
 export type DueCallState = { kind: 'due'; call: DueCall } | { kind: 'answered' } | { kind: 'gone' };
 
-/** Reads one call of a step with the tool as the turn resolved it. */
+interface CallRow extends SealRow {
+  project_id: string;
+  status: string;
+  call_id: string | null;
+  tool_name: string | null;
+  tool_context: unknown;
+  args: unknown;
+  answered: boolean;
+  turn: unknown;
+}
+
+/**
+ * Reads one call of a step with the tool as the turn resolved it.
+ * @throws GENERATION_FAILED when the content of a run under zero retention cannot be opened
+ */
 export async function dueCall(generationId: string, step: number, call: number): Promise<DueCallState> {
-  const row = await queryOne<{
-    project_id: string;
-    status: string;
-    call_id: string | null;
-    tool_name: string | null;
-    tool_context: ToolContext | null;
-    args: Record<string, unknown>;
-    answered: boolean;
-    tools: ToolSnapshot[];
-  }>(
+  const row = await queryOne<CallRow>(
     `select g.project_id, g.status, k.call_id, k.tool_name, k.args, k.answered_at is not null as answered,
-       c.turn -> 'tools' as tools, c.tool_context
+       case when g.content_mode = 'none' then c.turn else json_build_object('tools', c.turn -> 'tools') end as turn,
+       c.tool_context, ${SEAL_COLUMNS}
      from generations g join generation_contents c on c.generation_id = g.id
      left join generation_calls k on k.generation_id = g.id and k.step = $2 and k.call = $3
      where g.id = $1`,
     [generationId, step, call],
   );
-  if (row === null) return { kind: 'gone' };
+  const seal = row === null ? null : sealOfRow(generationId, row);
+  if (row === null || seal === null) return { kind: 'gone' };
   // By name: the remote tools of one MCP server share an id, and names are unique in a turn.
-  const tool = row.tools.find(({ name }) => name === row.tool_name);
-  const { project_id: projectId, call_id: callId, args } = row;
+  const { tools } = seal.open('turn', row.turn) as Pick<Turn, 'tools'>;
+  const tool = tools.find(({ name }) => name === row.tool_name);
+  const { project_id: projectId, call_id: callId } = row;
   if (row.answered || row.status !== 'in_progress' || callId === null || tool === undefined || tool.type === 'client')
     return { kind: 'answered' };
-  return { kind: 'due', call: { projectId, callId, args, toolContext: row.tool_context ?? {}, tool } };
+  const args = seal.open(callPlace({ step, call }, 'args'), row.args) as Record<string, unknown>;
+  const toolContext = (seal.open('tool_context', row.tool_context) as ToolContext | null) ?? {};
+  return { kind: 'due', call: { projectId, callId, args, toolContext, tool, seal } };
 }
 
 /** What a call gave: a result, or why it failed. */
@@ -55,16 +69,18 @@ export type CallAnswer = { result: unknown; error: null } | { result: null; erro
 export async function storeCall(
   at: { generationId: string; step: number; call: number },
   answer: CallAnswer,
+  seal: ContentSeal,
 ): Promise<boolean> {
-  const result = answer.error === null ? JSON.stringify(answer.result ?? null) : null;
-  const error = answer.error === null ? null : JSON.stringify(answer.error);
+  const result = answer.error === null ? seal.seal(callPlace(at, 'result'), answer.result ?? null) : null;
+  const error = answer.error === null ? null : seal.seal(callPlace(at, 'error'), answer.error);
+  const bytes = Buffer.byteLength(JSON.stringify(answer.error ?? answer.result ?? null));
   const row = await queryOne(
     `with open as (select id from generations where id = $1 and status in ('in_progress', 'requires_action') for update),
      done as (update generation_calls k set result = $4, error = $5, answered_at = $6 from open
        where k.generation_id = open.id and k.step = $2 and k.call = $3 and k.answered_at is null returning k.call)
      update generations g set content_bytes = g.content_bytes + $7, last_activity_at = $6, updated_at = $6
        from done where g.id = $1 returning g.id`,
-    [at.generationId, at.step, at.call, result, error, clock.now(), Buffer.byteLength(result ?? error ?? '')],
+    [at.generationId, at.step, at.call, result, error, clock.now(), bytes],
   );
   return row !== null;
 }

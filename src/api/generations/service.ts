@@ -16,9 +16,12 @@ import { toolSurface } from '../tools/resolve';
 import { config } from '../core/config';
 import { requestHashOf } from './idempotency';
 import { Generation } from './models';
-import type { GenerationStatus } from './models';
+import type { GenerationError, GenerationStatus } from './models';
 import { generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
+import { takeRows } from './scratch';
+import { newSeal } from './sealing';
+import type { ContentMode } from './sealing';
 import { streams } from './streams';
 import type { Steering } from './steering';
 import type { InputMessage, Turn } from './turn';
@@ -64,7 +67,8 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   if (earlier !== null) return { kind: 'repeated', rows: earlier };
   assertRunnable(input.project);
   const turn = await resolveTurn(input.project.id, agent.config);
-  const accepting = { input, messages, hash, turn, agentVersion: agent.version };
+  const contentMode = contentModeOf(input.project, agent.config);
+  const accepting = { input, messages, hash, turn, agentVersion: agent.version, contentMode };
   if (input.mode === 'stream') return stream(accepting);
   const row = await accept(accepting);
   if (row === null) return claimed(input, hash);
@@ -144,10 +148,14 @@ async function repeatOf(
       meta: { generation_id: claim.id },
     });
   }
-  return generationRows(project.id, claim.id);
+  return generationRows({ projectId: project.id, generationId: claim.id });
 }
 
 type ServedConfig = NonNullable<Awaited<ReturnType<typeof servedAgent>>>['config'];
+
+/** What is kept of a run: an agent may keep less than its project does, never more. Spec: Agents, `trace_content_mode`. */
+const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: ServedConfig): ContentMode =>
+  project.traceContentMode === 'none' ? 'none' : (own ?? 'full');
 
 /** Model source and tool surface, resolved once a turn and stored with it. */
 async function resolveTurn(projectId: string, served: ServedConfig): Promise<Turn> {
@@ -186,19 +194,30 @@ interface Accepting {
   hash: Buffer | null;
   turn: Turn;
   agentVersion: number;
+  contentMode: ContentMode;
 }
 
 /** Commits the run; null when its idempotency key was claimed meanwhile, or its agent deleted. */
-async function accept({ input, messages, hash, turn, agentVersion }: Accepting): Promise<Generation | null> {
+async function accept({
+  input,
+  messages,
+  hash,
+  turn,
+  agentVersion,
+  contentMode,
+}: Accepting): Promise<Generation | null> {
   const now = clock.now();
+  const id = newId('generation');
+  const { seal, key } = newSeal(contentMode, id);
+  const redaction = contentMode === 'none' ? redactedAtBirth(now) : null;
   const principal = principalOf(input.caller);
   try {
     return await inTransaction(async (tx) => {
-      const traceId = await traceFor(input, now, tx);
+      const traceId = await traceFor(input, contentMode, now, tx);
       if (traceId === null) return null;
       const row = await Generation.create(
         {
-          id: newId('generation'),
+          id,
           projectId: input.project.id,
           agentId: input.agentId,
           agentVersion,
@@ -206,7 +225,7 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
           status: 'in_progress',
           contentBytes: Buffer.byteLength(JSON.stringify(messages)),
           actionId: input.actionId,
-          metadata: input.metadata,
+          metadata: contentMode === 'none' ? null : input.metadata,
           idempotencyKey: input.idempotencyKey,
           requestHash: hash,
           streamed: input.mode === 'stream',
@@ -215,14 +234,24 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
           startedByPrincipalType: principal.type,
           startedByPrincipalId: principal.id,
           requestId: input.requestId,
+          contentMode,
+          ...redaction,
           createdAt: now,
           updatedAt: now,
         },
         { transaction: tx },
       );
       await query(
-        'insert into generation_contents (generation_id, project_id, input, turn) values ($1, $2, $3, $4)',
-        [row.id, input.project.id, JSON.stringify(messages), JSON.stringify(turn)],
+        `insert into generation_contents (generation_id, project_id, input, turn, key_id, key_data)
+         values ($1, $2, $3, $4, $5, $6)`,
+        [
+          id,
+          input.project.id,
+          seal.seal('input', messages),
+          seal.seal('turn', turn),
+          key?.keyId ?? null,
+          key?.data ?? null,
+        ],
         tx,
       );
       return row;
@@ -234,20 +263,30 @@ async function accept({ input, messages, hash, turn, agentVersion }: Accepting):
   }
 }
 
+/** Nothing is ever written in the clear, so nothing is there to be removed later. Spec: Generations, what is kept. */
+const redactedAtBirth = (now: Date) => ({
+  contentRedactedAt: now,
+  contentRedactedByPrincipalType: 'system',
+  contentRedactedByPrincipalId: 'zero_retention',
+});
+
 /** The database went away around the commit: only the caller's own key can tell a repeat from a second run. */
 const COMMIT_UNKNOWN =
   'Whether the run was accepted is unknown. Ask again with the same idempotency_key; without one a repeat may run twice.';
 
 const AGENT_HELD = 'held as (select id from agents where project_id = $1 and id = $2 for key share)';
 
-/** The trace of a new run; holds the agent until the transaction ends. Null when the agent is gone. */
-async function traceFor(input: GenerateInput, now: Date, tx: Tx): Promise<string | null> {
+/** The trace of a new run, made redacted under zero retention; holds the agent until the transaction ends. Null when the agent is gone. */
+async function traceFor(input: GenerateInput, mode: ContentMode, now: Date, tx: Tx): Promise<string | null> {
   const agent = [input.project.id, input.agentId];
   if (input.traceId === null) {
     const made = await queryOne<{ id: string }>(
-      `with ${AGENT_HELD} insert into traces (id, project_id, agent_id, created_at, updated_at)
-       select $3, $1, id, $4, $4 from held returning id`,
-      [...agent, newId('trace'), now],
+      `with ${AGENT_HELD} insert into traces (id, project_id, agent_id, created_at, updated_at,
+         content_redacted_at, content_redacted_by_principal_type, content_redacted_by_principal_id)
+       select $3, $1, id, $4, $4, case when $5 then $4::timestamptz end, case when $5 then 'system' end,
+         case when $5 then 'zero_retention' end
+       from held returning id`,
+      [...agent, newId('trace'), now, mode === 'none'],
       tx,
     );
     return made?.id ?? null;
@@ -271,7 +310,7 @@ export async function restOf(row: Generation, afterPause: number): Promise<Gener
   const until = clock.ms() + config().GENERATION_WAIT_MAX_SECONDS * 1000;
   for (;;) {
     const outcome = await awaitGenerationRest(row, afterPause, Math.max(1, until - clock.ms()));
-    const rows = await generationRows(row.projectId, row.id);
+    const rows = await takeRows(row.projectId, row.id);
     if (rows === null) throw notFound();
     if (rows.row.status === 'failed') throw failureOf(rows.row);
     const paused = rows.row.status === 'requires_action' && rows.row.pause > afterPause;
@@ -283,7 +322,11 @@ export async function restOf(row: Generation, afterPause: number): Promise<Gener
 
 /** The recorded failure of a run as the answer of whoever waited for it. */
 export function failureOf(row: Generation): ApiError {
-  const error = row.error ?? { code: 'GENERATION_FAILED', message: 'The generation failed.' };
+  const unrecorded =
+    row.stopReason === 'cancelled'
+      ? { code: 'GENERATION_CANCELLED', message: 'The generation was cancelled.' }
+      : { code: 'GENERATION_FAILED', message: 'The generation failed.' };
+  const error: GenerationError = row.error ?? unrecorded;
   const code = error.code in catalog ? (error.code as ErrorCode) : 'GENERATION_FAILED';
   return new ApiError(code, error.message, { meta: error.meta ?? { generation_id: row.id, trace_id: row.traceId } });
 }
@@ -324,7 +367,7 @@ export function listGenerations(
 
 /** A generation with its whole turn. @throws not_found */
 export async function getTranscript(projectId: string, id: string) {
-  const rows = await generationRows(projectId, id);
+  const rows = await generationRows({ projectId, generationId: id });
   if (rows === null) throw notFound();
   return rows;
 }
