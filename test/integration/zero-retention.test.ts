@@ -324,7 +324,7 @@ test('whoever waits for a run that is cancelled meanwhile is told so', async () 
   const id = (key ?? '').split(':')[0] ?? '';
   expect((await space.api.post(at(`/generations/${id}/cancel`))).status).toBe(200);
   server.release('cancelled');
-  expect((await waiting).body.error.code).toBe('GENERATION_CANCELLED');
+  expect((await waiting).body.error.message).toBe('The generation was cancelled.');
 });
 
 test('its metadata cannot be changed, and a purge of it changes nothing', async () => {

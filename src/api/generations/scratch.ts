@@ -5,6 +5,8 @@ import { errorFacts, log } from '../core/log';
 import { signalRun } from '../core/temporal';
 import type { GenerationRows } from './present';
 import { generationRows } from './rows';
+import { SEAL_COLUMNS, sealOfRow } from './sealing';
+import type { ContentSeal, SealRow } from './sealing';
 
 /** What a run under zero retention leaves for a caller that waits: sealed, until that caller's read or the run removes it. */
 
@@ -64,4 +66,14 @@ function tellRead(generationId: string): void {
   signalRun(generationId, CONTENT_READ).catch((error: unknown) => {
     log.warn({ msg: 'run not told of the read', generation_id: generationId, ...errorFacts(error) });
   });
+}
+
+/** The seal of a run; null when its content, or its row, is gone. */
+export async function sealOf(generationId: string, tx?: Tx): Promise<ContentSeal | null> {
+  const row = await queryOne<SealRow>(
+    `select ${SEAL_COLUMNS} from generations g left join generation_contents c on c.generation_id = g.id where g.id = $1`,
+    [generationId],
+    tx,
+  );
+  return row === null ? null : sealOfRow(generationId, row);
 }

@@ -1,6 +1,4 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { queryOne } from '../core/db';
-import type { Tx } from '../core/db';
 import { decrypt, encrypt } from '../core/encryption';
 import type { Encrypted } from '../core/encryption';
 import { ApiError } from '../core/errors';
@@ -120,14 +118,4 @@ export function sealOfRow(generationId: string, row: SealRow): ContentSeal | nul
   if (row.key_id === null || row.key_data === null) return null;
   const key = decrypt({ keyId: row.key_id, data: row.key_data }, keyPlace(generationId));
   return key === null ? closed(generationId) : sealUnder(Buffer.from(key, 'base64'), generationId);
-}
-
-/** The seal of a run; null when its content, or its row, is gone. */
-export async function sealOf(generationId: string, tx?: Tx): Promise<ContentSeal | null> {
-  const row = await queryOne<SealRow>(
-    `select ${SEAL_COLUMNS} from generations g left join generation_contents c on c.generation_id = g.id where g.id = $1`,
-    [generationId],
-    tx,
-  );
-  return row === null ? null : sealOfRow(generationId, row);
 }

@@ -7,8 +7,7 @@ import type { Ending } from './endings';
 import { presentGeneration } from './present';
 import type { Generation, GenerationError } from './models';
 import { fromColumns } from './rows';
-import { dropContent } from './scratch';
-import { sealOf } from './sealing';
+import { dropContent, sealOf } from './scratch';
 
 /**
  * Settles a generation in the caller's transaction: status, event and deliveries commit together, with whatever step
