@@ -44,7 +44,10 @@ export default defineConfig(
     files: ['src/api/core/config.ts', 'src/local/**', 'src/local.ts', 'test/**'],
     rules: { 'no-restricted-properties': 'off' },
   },
-  { files: ['src/activities/heartbeats.ts', 'src/api/core/event-stream.ts', 'src/local/**'], rules: { 'no-restricted-globals': 'off' } },
+  {
+    files: ['src/activities/heartbeats.ts', 'src/api/core/event-stream.ts', 'src/local/**'],
+    rules: { 'no-restricted-globals': 'off' },
+  },
   {
     files: ['src/workflows/**'],
     rules: {

@@ -25,9 +25,7 @@ export async function reconcile(): Promise<LostCounts> {
 async function main(): Promise<void> {
   try {
     const { started, signalled } = await reconcile();
-    process.stdout.write(
-      `started ${String(started)} runs, told ${String(signalled)} runs that their row has settled\n`,
-    );
+    process.stdout.write(`started ${String(started)} runs, told ${String(signalled)} runs to look at their row\n`);
   } finally {
     await closeEngine();
     await closeDatabase();

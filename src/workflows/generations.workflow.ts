@@ -46,6 +46,8 @@ interface Progress {
   moved: boolean;
   /** Number of the last pause that is committed. */
   rested: number;
+  /** How often a pause was found in the rows. */
+  looks: number;
   /** The run is over, or moves on to a fresh history: waiters are let go and read the row. */
   over: boolean;
   /** The caller that waited has the answer, and took the content with it. */
@@ -61,6 +63,7 @@ export async function generation(input: GenerationInput): Promise<void> {
     taken: undefined,
     moved: false,
     rested: 0,
+    looks: 0,
     over: false,
     read: false,
   };
@@ -101,6 +104,7 @@ function listen(progress: Progress): void {
     async (given) => {
       // Only then: a submission is taken before the first wait, so that of two that come together one is refused.
       if (!progress.known) await CancellationScope.nonCancellable(() => condition(() => progress.known));
+      if (isElsewhere(progress, given)) await lookAgain(progress);
       refuseUnlessAwaited(progress, given);
       progress.taken = given.submissionId;
       progress.open = false;
@@ -108,7 +112,7 @@ function listen(progress: Progress): void {
     },
     {
       validator: (given: Submission) => {
-        if (progress.known) refuseUnlessAwaited(progress, given);
+        if (progress.known && !isElsewhere(progress, given)) refuseUnlessAwaited(progress, given);
       },
     },
   );
@@ -123,6 +127,19 @@ function listen(progress: Progress): void {
   setHandler(contentRead, () => {
     progress.read = true;
   });
+}
+
+/**
+ * A submission names the pause that its row had: another one than the run's means that the run is behind its row or ahead of
+ * it, as after the restore of an older copy, or that the caller is late.
+ */
+const isElsewhere = ({ pause, over }: Progress, given: Submission): boolean => !over && given.pause !== pause;
+
+/** Has the run look at its rows, and waits until it did. */
+async function lookAgain(progress: Progress): Promise<void> {
+  const { looks } = progress;
+  progress.moved = true;
+  await CancellationScope.nonCancellable(() => condition(() => progress.over || progress.looks > looks));
 }
 
 function refuseUnlessAwaited({ open, pause }: Progress, given: Submission): void {
@@ -200,6 +217,7 @@ async function pauseFor(generationId: string, pause: number, progress: Progress)
   for (;;) {
     progress.open = progress.taken === undefined; // Open before anyone can be told.
     progress.known = true;
+    progress.looks += 1;
     if (!(await recordPause({ generationId, pause }))) return;
     progress.rested = pause;
     await condition(() => progress.taken !== undefined || progress.moved);

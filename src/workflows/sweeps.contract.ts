@@ -27,8 +27,11 @@ export interface SweepKind {
   endsByItself?: boolean;
   /** Runs of rows whose start seems to be lost, oldest row first, at most `limit`. */
   unseen(olderThan: Date, limit: number): Promise<RunInput[]>;
-  /** A page of rows that are not settled, in the order of their ids; `id` is the row's, `run.id` the run's. */
-  unsettled(afterId: string | null, limit: number): Promise<{ id: string; run: RunInput }[]>;
+  /**
+   * A page of rows that are not settled, in the order of their ids; `id` is the row's, `run.id` the run's. `moving` says that
+   * the row waits for nobody, so that a run which waits is elsewhere: it is told to look.
+   */
+  unsettled(afterId: string | null, limit: number): Promise<{ id: string; run: RunInput; moving?: boolean }[]>;
 }
 
 /** Input of `sweepStarts` and `sweepLost`. */
@@ -48,7 +51,7 @@ export interface StartCounts {
 export interface LostCounts {
   /** Rows without a run, whose run was started. */
   started: number;
-  /** Runs whose row is settled or gone, which were told so. */
+  /** Runs whose row is settled, gone or may be elsewhere, which were told to look at it. */
   signalled: number;
 }
 

@@ -8,8 +8,12 @@ afterEach(cleanUp, 60_000);
 
 const readme = readFileSync(resolve(__dirname, '../../README.md'), 'utf8');
 
-/** The block of commands that begins with the address of the API. */
-const commands = /```sh\n(api=[\s\S]*?)```/.exec(readme)?.[1] ?? '';
+const blockOf = (pattern: RegExp): string => pattern.exec(readme)?.[1] ?? '';
+
+/** The block of commands that begins with the address of the API, the one that streams, and what that one prints. */
+const commands = blockOf(/```sh\n(api=[\s\S]*?)```/);
+const streaming = blockOf(/```sh\n(curl -sN [\s\S]*?)```/);
+const frames = blockOf(/```text\n([\s\S]*?)```/);
 
 function shell(text: string, folder: string): Promise<{ status: number | null; output: string; errors: string }> {
   const child = spawn('bash', ['-eu', '-c', text], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -19,21 +23,25 @@ function shell(text: string, folder: string): Promise<{ status: number | null; o
   return new Promise((done) => child.on('close', (status) => done({ status, output, errors })));
 }
 
-test('the commands of the README do the main job as they are written', async () => {
+test('the commands of the README do the main job and stream as they are written', async () => {
   const folder = temporaryFolder();
   const program = runBuilt('local.js', { env: { PORT: '0', DATA_DIR: join(folder, '.data') } });
   await waitUntil(() => program.output().includes('Ctrl-C') || program.child.exitCode !== null, 60_000);
   const baseUrl = /^API +(http:\/\/127\.0\.0\.1:\d+)/m.exec(program.output())?.[1] ?? 'none';
   expect(commands).toContain('api=http://localhost:3000\n');
-  const { status, output, errors } = await shell(commands.replace('http://localhost:3000', baseUrl), folder);
+  const script = `${commands.replace('http://localhost:3000', baseUrl)}printf '\\n===\\n'\n${streaming}`;
+  const { status, output, errors } = await shell(script, folder);
   expect({ status, errors }).toEqual({ status: 0, errors: '' });
+  const [job = '', streamed = ''] = output.split('\n===\n');
   // The result of the submission, then the transcript, written one after the other.
-  const [, result = '', transcript = ''] = output.split(/(?<=\})(?=\{)/);
+  const [, result = '', transcript = ''] = job.split(/(?<=\})(?=\{)/);
   expect(JSON.parse(result)).toMatchObject({
     status: 'completed',
     output: { content: 'approve_refund answered: {"approved":true}' },
   });
   expect(JSON.parse(transcript).steps).toHaveLength(2);
+  expect(frames).toContain('data: [DONE]');
+  expect(streamed.trimEnd()).toBe(frames.trimEnd());
   program.child.kill('SIGTERM');
   expect(await program.ended).toBe(0);
 }, 120_000);

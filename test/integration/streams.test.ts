@@ -62,7 +62,7 @@ const textOf = (frames: string[]): string =>
 
 describeGuard(service, [['get', '/generations/gen_0123456789abcdef/stream']]);
 
-test('a stream is made of one frame per delta and ends with [DONE]; the run is recorded as streamed and emits no event', async () => {
+test('[events 2] a stream is made of one frame per delta and ends with [DONE]; the run is recorded as streamed and emits no event', async () => {
   const agent = await buildAgent(space);
   await space.api.post(at('/webhooks'), { url: `${receiver.url}/hook`, events: ['*'] });
   server.script(space.model, [{ chunks: ['Hel', 'lo "you"\n', 'there'] }]);

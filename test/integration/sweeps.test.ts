@@ -210,6 +210,31 @@ describe('sweepLost', () => {
     }
   });
 
+  test('tells the open run of a row that waits for nobody to look, since it may wait where its row has left', async () => {
+    const id = await leftBehind(0);
+    await alterDelivery(id, `next_attempt_at = now() + interval '1 hour'`);
+    await startDelivery({ id, projectId });
+    await seen(id);
+    const labels = { resourceType: 'thing', resourceId: id };
+    const run = { type: 'delivery', id, args: [], labels, memo: { trigger: 'test' } };
+    const kind: SweepKind = {
+      name: 'things',
+      workflowType: 'delivery',
+      unseen: () => Promise.resolve([]),
+      unsettled: () => Promise.resolve([{ id, run, moving: true }]),
+    };
+    const activities = sweepActivities({ kinds: [kind] });
+    await eventually(async () => {
+      const counts = await new MockActivityEnvironment().run<[], LostCounts, () => Promise<LostCounts>>(() =>
+        activities.compareRuns({ kind: 'things' }),
+      );
+      expect(counts.started).toBe(0);
+      expect(await signalsOf(id)).toBeGreaterThanOrEqual(1);
+    });
+    await engine().workflow.getHandle(id).terminate('by a test');
+    await alterDelivery(id, `status = 'failed'`);
+  });
+
   const signalsOf = async (id: string): Promise<number> => {
     const { events } = await engine().workflow.getHandle(id).fetchHistory();
     return (events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'rowChanged')

@@ -1,4 +1,6 @@
-import type { Reply } from './client';
+// Bodies are of many shapes and asserted by value.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+type Json = Record<string, any>;
 
 /** A stream as its reader sees it: frame by frame, as they come. */
 export interface OpenedStream {
@@ -10,7 +12,7 @@ export interface OpenedStream {
   rest: () => Promise<string[]>;
   close: () => void;
   /** The body of an answer that is no stream. */
-  json: () => Promise<Reply['body']>;
+  json: () => Promise<Json>;
 }
 
 export async function openStream(
@@ -46,7 +48,7 @@ export async function openStream(
     close: () => {
       abort.abort();
     },
-    json: async () => (await response.json()) as Reply['body'],
+    json: async () => (await response.json()) as Json,
   };
 }
 
@@ -63,3 +65,17 @@ async function* framesOf(response: Response): AsyncGenerator<string, undefined> 
   if (text !== '') yield text;
   return undefined;
 }
+
+/** The frame of one delta, without its blank line. */
+export const delta = (text: string): string => `data: ${JSON.stringify({ choices: [{ delta: { content: text } }] })}`;
+
+export const DONE = 'data: [DONE]';
+
+/** The two lines of a frame of a stream that was picked up. */
+export const lines = (frame: string): [id: string, data: string] => {
+  const [id = '', data = ''] = frame.split('\n');
+  return [id.replace(/^id: /, ''), data];
+};
+
+/** The generation that a stream belongs to. */
+export const idOf = (open: OpenedStream): string => open.headers.get('x-svc-generation-id') ?? '';

@@ -83,7 +83,7 @@ describe('calls of an answer', () => {
 
   test('ids are made unique, whatever the provider gives', () => {
     fc.assert(
-      fc.property(fc.array(fc.constantFrom('', 'a', 'b'), { maxLength: 8 }), (ids) => {
+      fc.property(fc.array(fc.constantFrom('', 'a', 'b', 'a-1', 'a-2', '-0'), { maxLength: 8 }), (ids) => {
         const calls = callsOf(
           turn().tools,
           ids.map((id) => called('look', '{}', id)),

@@ -93,7 +93,9 @@ test('a read is tried three times before it is recorded as lost', async () => {
 });
 
 test('a pause takes one submission, refuses others by code, and answers its waiters', async () => {
-  const { asked, activities } = scripted([calls(1, { clientCalls: 1, pause: 3 }), { kind: 'settled' }]);
+  const stands = calls(1, { clientCalls: 1, pause: 3 });
+  // Another pause's number has the run look at its rows, which say the same again.
+  const { asked, activities } = scripted([stands, stands, { kind: 'settled' }]);
   await withWorker(activities, async (client) => {
     const handle = await begin(client, freshId());
     const submit = (submissionId: string, pause: number) =>
@@ -105,6 +107,27 @@ test('a pause takes one submission, refuses others by code, and answers its wait
     await handle.result();
   });
   expect(asked.filter((line) => line.startsWith('acceptToolOutputs'))).toHaveLength(1);
+});
+
+test.each([
+  ['behind its row', 1, 2],
+  ['ahead of its row', 2, 1],
+])('a run that waits %s looks at it when a submission names the pause that stands', async (_name, before, now) => {
+  const { asked, activities } = scripted([
+    calls(1, { clientCalls: 1, pause: before }),
+    calls(2, { clientCalls: 1, pause: now }),
+    { kind: 'settled' },
+  ]);
+  await withWorker(activities, async (client) => {
+    const handle = await begin(client, freshId());
+    await handle.executeUpdate('awaitRest', { args: [{ afterPause: 0 }] });
+    await handle.executeUpdate('submitToolOutputs', { args: [{ submissionId: 's1', pause: now }] });
+    await handle.result();
+  });
+  expect(asked.slice(-2)).toEqual([
+    `acceptToolOutputs ${JSON.stringify({ pause: now, submissionId: 's1' })}`,
+    'runModelStep 3',
+  ]);
 });
 
 test('a submission whose row is gone is not taken: the pause stands and takes another', async () => {

@@ -114,11 +114,14 @@ export const generationSweep = {
     return rows.map(repairOf);
   },
   /** A page of unsettled rows in the order of their ids. */
-  unsettled: async (afterId: string | null, limit: number): Promise<{ id: string; run: RunInput }[]> => {
-    const rows = await query<FactsRow>(
-      `select ${FACTS} from generations where status in ('in_progress', 'requires_action') and id > $1 order by id limit $2`,
+  unsettled: async (
+    afterId: string | null,
+    limit: number,
+  ): Promise<{ id: string; run: RunInput; moving: boolean }[]> => {
+    const rows = await query<FactsRow & { moving: boolean }>(
+      `select ${FACTS}, status = 'in_progress' as moving from generations where status in ('in_progress', 'requires_action') and id > $1 order by id limit $2`,
       [afterId ?? '', limit],
     );
-    return rows.map((row) => ({ id: row.id, run: repairOf(row) }));
+    return rows.map((row) => ({ id: row.id, run: repairOf(row), moving: row.moving }));
   },
 };

@@ -245,7 +245,7 @@ export function callsOf(offered: ToolSnapshot[], parts: LanguageModelV3Content[]
   const seen = new Set<string>();
   const called = parts.filter((part) => part.type === 'tool-call');
   return called.map(({ toolCallId, toolName, input }, call) => {
-    const callId = toolCallId === '' || seen.has(toolCallId) ? `${toolCallId}-${String(call)}` : toolCallId;
+    const callId = uniqueId(toolCallId, call, seen);
     seen.add(callId);
     const known = offered.find(({ name }) => name === toolName);
     const parsed = parseArguments(input);
@@ -257,6 +257,13 @@ export function callsOf(offered: ToolSnapshot[], parts: LanguageModelV3Content[]
       return { ...base, kind: 'none', error: { name: 'InvalidArguments', message: parsed.problem } };
     return { ...base, kind: known.type, error: null };
   });
+}
+
+/** A provider may give no id, or one twice, or one that looks like what we made of a doubled one. */
+function uniqueId(given: string, call: number, seen: ReadonlySet<string>): string {
+  let id = given === '' ? `-${String(call)}` : given;
+  while (seen.has(id)) id = `${id}-${String(call)}`;
+  return id;
 }
 
 function parseArguments(input: string): { args: unknown; problem: string | null } {

@@ -1,0 +1,197 @@
+import type { ModelCall } from '../model-server';
+import type { ReceivedRequest } from '../receiver';
+import type { Incident } from './keeper';
+import type { Ledger } from './ledger';
+import type { Rows, RunRow } from './rows';
+import { scriptedFailures } from './stage';
+
+/** Pure: what was seen, held against what must hold. */
+
+/** One thing that must never happen, and where it did. */
+export interface Bar {
+  name: string;
+  /** Each place where it did; there must be none. */
+  broken: string[];
+}
+
+export interface Seen {
+  rows: Rows;
+  ledger: Ledger;
+  incidents: Incident[];
+  modelCalls: ModelCall[];
+  toolCalls: readonly ReceivedRequest[];
+  openRuns: Set<string>;
+  /** What was still under way when the drill gave up waiting. */
+  unfinished: string[];
+}
+
+/** A call of a model beyond the one whose answer was stored. */
+export interface ExtraCall {
+  /** `<generation id>:<step>` */
+  key: string;
+  calls: number;
+  /** The kills and stops it stood under. */
+  under: string[];
+}
+
+/**
+ * A step's row carries the time at which its transaction began to write, not the one of the commit: a second try that read
+ * the rows before the commit may ask the model right after it. Whoever looks later must find the step.
+ */
+const COMMIT_MS = 1_000;
+/** A call belongs to an outage that long after its end: the engine learns late of what was lost, and waits between tries. */
+const AFTERMATH_MS = 30_000;
+const ATTEMPTS_MAX = 5;
+
+export const isSettled = ({ status }: Pick<RunRow, 'status'>): boolean => status === 'completed' || status === 'failed';
+
+function group<Item>(items: readonly Item[], keyOf: (item: Item) => string | null | undefined): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    if (key === null || key === undefined || key === '') continue;
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  return groups;
+}
+
+function lost({ rows, ledger, unfinished }: Seen): string[] {
+  const byId = new Map(rows.runs.map((run) => [run.id, run]));
+  const gone = [...ledger.accepted.keys()].filter((id) => !byId.has(id)).map((id) => `${id}: accepted, and has no row`);
+  const stuck = rows.runs.filter(({ status }) => status === 'in_progress').map(({ id }) => `${id}: never came to rest`);
+  const deliveries = unfinished.filter((id) => !id.startsWith('gen_')).map((id) => `${id}: never came to rest`);
+  return [...gone, ...stuck, ...deliveries];
+}
+
+function boughtTwice({ rows, modelCalls }: Seen): string[] {
+  const calls = group(modelCalls, ({ key }) => key);
+  return rows.steps.flatMap(({ generation_id: id, step, stored_at: storedAt }) => {
+    if (storedAt === null) return [];
+    const late = (calls.get(`${id}:${String(step)}`) ?? []).filter(({ at }) => at > storedAt.getTime() + COMMIT_MS);
+    return late.map(
+      ({ at }) => `${id}:${String(step)}: asked for again ${String(at - storedAt.getTime())} ms after it was stored`,
+    );
+  });
+}
+
+const label = (incident: Incident, from: number): string =>
+  `${incident.what} at +${((incident.at - from) / 1000).toFixed(1)} s`;
+
+/** Calls beyond the stored steps, with the outages between the first and the last call of each. */
+export function extraCalls({ rows, modelCalls, incidents }: Seen, from: number): ExtraCall[] {
+  const stored = new Map(rows.steps.map((step) => [`${step.generation_id}:${String(step.step)}`, step]));
+  return [...group(modelCalls, ({ key }) => key)].flatMap(([key, calls]) => {
+    const step = stored.get(key);
+    const due = (step?.stored_at == null ? 0 : 1) + scriptedFailures(calls[0]?.model ?? '');
+    if (calls.length <= due) return [];
+    const first = Math.min(...calls.map(({ at }) => at));
+    const last = Math.max(...calls.map(({ at }) => at));
+    const over = incidents.filter(({ at, upAt }) => at <= last + AFTERMATH_MS && (upAt ?? at) + AFTERMATH_MS >= first);
+    return [{ key, calls: calls.length, under: over.map((incident) => label(incident, from)) }];
+  });
+}
+
+/** Extra calls that no outage and no cancellation explains. */
+function unexplained(seen: Seen): string[] {
+  const settled = new Map(seen.rows.runs.map((run) => [run.id, run]));
+  return extraCalls(seen, 0)
+    .filter(({ under, key }) => under.length === 0 && settled.get(key.split(':')[0] ?? '')?.stop_reason !== 'cancelled')
+    .map(({ key, calls }) => `${key}: ${String(calls)} calls, and nothing was down`);
+}
+
+function doubleWinners({ rows, ledger }: Seen): string[] {
+  const winners = new Map(rows.accepted.map((row) => [`${row.generation_id} ${String(row.pause)}`, row]));
+  const twice = rows.accepted
+    .filter(({ accepted }) => accepted > 1)
+    .map((row) => `${row.generation_id}: ${String(row.accepted)} submissions accepted for pause ${String(row.pause)}`);
+  const keys = new Set([...winners.values()].flatMap((row) => row.keys));
+  const misled = ledger.submissions
+    .filter(({ status, key }) => status === 200 && !keys.has(key))
+    .map(({ generationId, key }) => `${generationId}: ${key} was answered 200, and is not the accepted one`);
+  const settlements = rows.events
+    .filter(({ events }) => events > 1)
+    .map(({ resource_id: id, events }) => `${id}: settled ${String(events)} times`);
+  const byId = new Map(rows.runs.map((run) => [run.id, run]));
+  const changed = [...ledger.settled]
+    .filter(([id, status]) => byId.has(id) && byId.get(id)?.status !== status)
+    .map(([id, status]) => `${id}: was ${status}, and is ${byId.get(id)?.status ?? 'gone'} now`);
+  const revived = [...ledger.cancelled]
+    .filter((id) => byId.get(id)?.stop_reason !== 'cancelled')
+    .map((id) => `${id}: its cancellation was answered 200, and it ended otherwise`);
+  return [...twice, ...misled, ...settlements, ...changed, ...revived];
+}
+
+/** A pause refuses only what comes second. */
+function refusedAlone({ rows, ledger }: Seen): string[] {
+  const cancelled = new Set(rows.runs.filter(({ stop_reason: reason }) => reason === 'cancelled').map(({ id }) => id));
+  return ledger.submissions
+    .filter(({ rivalled, status, generationId }) => !rivalled && status === 409 && !cancelled.has(generationId))
+    .map(
+      ({ generationId, key, code }) => `${generationId}: ${key}, the only one of its pause, was refused: ${code ?? ''}`,
+    );
+}
+
+function toolsTwice({ toolCalls }: Seen): string[] {
+  const writes = toolCalls.filter(({ method, path }) => method === 'POST' && path.startsWith('/refunds'));
+  const byKey = group(writes, ({ headers }) => String(headers['idempotency-key'] ?? ''));
+  return [...byKey]
+    .filter(([, calls]) => calls.length > 1)
+    .map(([key, calls]) => `${key}: sent ${String(calls.length)} times`);
+}
+
+function deliveriesLost({ rows }: Seen): string[] {
+  const events = new Map(rows.events.map((event) => [event.resource_id, event.events]));
+  const silent = rows.runs
+    .filter((run) => isSettled(run) && !run.streamed && events.get(run.id) === undefined)
+    .map(({ id }) => `${id}: settled without an event`);
+  const loud = rows.runs
+    .filter((run) => run.streamed && events.get(run.id) !== undefined)
+    .map(({ id }) => `${id}: streamed, and has an event`);
+  const count = rows.events.reduce((sum, { events: number }) => sum + number, 0);
+  const missing =
+    count === rows.deliveries.length ? [] : [`${String(count)} events, ${String(rows.deliveries.length)} deliveries`];
+  const given = rows.deliveries
+    .filter(({ status, attempts }) => status === 'failed' && attempts !== ATTEMPTS_MAX)
+    .map(({ id, attempts }) => `${id}: given up after ${String(attempts)} attempts`);
+  return [...silent, ...loud, ...missing, ...given];
+}
+
+/** Rows and engine must agree: whoever pauses has an open run, whoever is settled has none. */
+function disagreements({ rows, openRuns }: Seen): string[] {
+  const orphans = rows.runs
+    .filter((run) => isSettled(run) && openRuns.has(run.id))
+    .map(({ id }) => `${id}: settled, and its run is open`);
+  const runless = rows.runs
+    .filter(({ status, id }) => status === 'requires_action' && !openRuns.has(id))
+    .map(({ id }) => `${id}: paused, and has no open run`);
+  return [...orphans, ...runless];
+}
+
+/** Everything that must be zero. */
+export const barsOf = (seen: Seen): Bar[] => [
+  { name: 'lost', broken: lost(seen) },
+  { name: 'finished steps bought twice', broken: boughtTwice(seen) },
+  { name: 'unexplained extra calls', broken: unexplained(seen) },
+  { name: 'tool calls sent twice', broken: toolsTwice(seen) },
+  { name: 'double winners', broken: doubleWinners(seen) },
+  { name: 'pauses that refused their only answer', broken: refusedAlone(seen) },
+  { name: 'deliveries lost', broken: deliveriesLost(seen) },
+  { name: 'rows and engine disagree', broken: disagreements(seen) },
+];
+
+/** Milliseconds from each kill to the next settled run. */
+export function recoveries({ rows, incidents }: Pick<Seen, 'rows' | 'incidents'>): number[] {
+  const ends = rows.runs
+    .flatMap(({ completed_at: end }) => (end === null ? [] : [end.getTime()]))
+    .sort((a, b) => a - b);
+  return incidents.flatMap(({ at }) => {
+    const next = ends.find((end) => end > at);
+    return next === undefined ? [] : [next - at];
+  });
+}
+
+/** The value below which that share of the numbers lies. Null without numbers. */
+export function percentile(numbers: number[], share: number): number | null {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? null;
+}
