@@ -4,9 +4,9 @@ import { dueCall, storeCall } from '../api/generations/calls';
 import type { CallAnswer, DueCall } from '../api/generations/calls';
 import { isRead } from '../api/generations/moves';
 import { acceptSubmission, storePause } from '../api/generations/pauses';
+import { dropContent, holdsScratch, sealOf } from '../api/generations/scratch';
 import { settleFailed } from '../api/generations/settlement';
 import { faultPoint } from '../api/core/faults';
-import { queryOne } from '../api/core/db';
 import { callTool } from '../api/tools/call';
 import { ProgramsBusyError } from '../api/core/programs';
 import { outputAt } from '../api/generations/inputs';
@@ -14,19 +14,19 @@ import type { ToolOutputContent } from '../api/generations/turn';
 import { factsOf } from '../api/tools/direct';
 import { transcriptError } from '../api/tools/outcome';
 import type { CallOutcome } from '../api/tools/outcome';
-import { startPendingDeliveries } from '../api/webhooks/runs';
 import { firstAttempts } from '../api/webhooks/first-attempts';
 import type {
   AcceptInput,
   CallInput,
   PauseInput,
   SettleInput,
+  Settled,
   StepInput,
   StepOutcome,
 } from '../workflows/generations.contract';
 import { rowGone } from './failures';
 import { isRepeated, withHeartbeats } from './heartbeats';
-import { modelSteps } from './model-steps';
+import { finishDeliveries, modelSteps } from './model-steps';
 
 const READ_TRIES_MAX = 3;
 
@@ -49,7 +49,7 @@ export const generationActivities = () => {
       if (state.kind === 'answered') return;
       await withHeartbeats(async ({ signal }) => {
         const answer = await answerTo(state.call, at.generationId, signal);
-        await storeCall(at, answer);
+        await storeCall(at, answer, state.call.seal);
         await faultPoint('call-stored');
       });
     },
@@ -57,7 +57,9 @@ export const generationActivities = () => {
     /** Records a call that was lost with its worker: it may have been sent, so it is not repeated, and the model decides. */
     async recordLostCall(at: CallInput): Promise<void> {
       const error = { name: 'ToolOutcomeUnknown', message: 'outcome unknown' };
-      if (!(await storeCall(at, { result: null, error })) && !(await exists(at.generationId))) throw rowGone();
+      const seal = await sealOf(at.generationId);
+      if (seal === null) throw rowGone();
+      await storeCall(at, { result: null, error }, seal);
     },
 
     /** Commits a pause; false when it does not stand, since the row moved on without the run. */
@@ -75,25 +77,20 @@ export const generationActivities = () => {
     },
 
     /** Settles a run that was cancelled, or ends unexpectedly. */
-    async settleGeneration({ generationId, code }: SettleInput): Promise<void> {
+    async settleGeneration({ generationId, code }: SettleInput): Promise<Settled> {
       const deliveryIds = await settleFailed(generationId, code, endings[code]);
       if (deliveryIds === null) throw rowGone();
       firstAttempts.offer(deliveryIds);
       if (isRepeated()) await finishDeliveries(generationId);
+      return (await holdsScratch(generationId)) ? { kind: 'settled', scratch: true } : { kind: 'settled' };
+    },
+
+    /** Removes what a settled run under zero retention still holds: nobody came for it in time. */
+    async dropContent({ generationId }: { generationId: string }): Promise<void> {
+      await dropContent(generationId);
     },
   };
 };
-
-const exists = async (generationId: string): Promise<boolean> =>
-  (await queryOne('select id from generations where id = $1', [generationId])) !== null;
-
-/** A try before this one may have committed the settlement and died before the first attempts of its deliveries. */
-async function finishDeliveries(generationId: string): Promise<void> {
-  const row = await queryOne<{ project_id: string }>('select project_id from generations where id = $1', [
-    generationId,
-  ]);
-  if (row !== null) await startPendingDeliveries(row.project_id, generationId);
-}
 
 /** @throws a retryable failure for a read whose connection failed and that has tries left; a cancellation when the try is taken back */
 async function answerTo(

@@ -1,7 +1,7 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { LanguageModelV3CallOptions, LanguageModelV3StreamResult } from '@ai-sdk/provider';
 import { clock } from '../api/core/clock';
-import { inTransaction } from '../api/core/db';
+import { inTransaction, queryOne } from '../api/core/db';
 import { UnderWay } from '../api/core/under-way';
 import { faultPoint } from '../api/core/faults';
 import { firstAttempts } from '../api/webhooks/first-attempts';
@@ -16,6 +16,7 @@ import {
 } from '../api/generations/moves';
 import { AnswerParts } from '../api/generations/parts';
 import type { ModelAnswer } from '../api/generations/parts';
+import { holdsScratch } from '../api/generations/scratch';
 import { settle } from '../api/generations/settlement';
 import { failure } from '../api/generations/endings';
 import type { Ending } from '../api/generations/endings';
@@ -39,19 +40,37 @@ import { retryIn, rowGone } from './failures';
 import { isOneAttempt, isRepeated, leaving } from './heartbeats';
 import type { Attempt } from './heartbeats';
 
-const settled: StepOutcome = { kind: 'settled' };
+/** The run is over; under zero retention the workflow is told whether content is left for a caller that waits. */
+const settled = async ({ generationId, contentMode }: RunView): Promise<StepOutcome> =>
+  contentMode === 'none' && (await holdsScratch(generationId))
+    ? { kind: 'settled', scratch: true }
+    : { kind: 'settled' };
+
+/** A try before this one may have committed the settlement and died before the first attempts of its deliveries. */
+export async function finishDeliveries(generationId: string): Promise<void> {
+  const row = await queryOne<{ project_id: string }>('select project_id from generations where id = $1', [
+    generationId,
+  ]);
+  if (row !== null) await startPendingDeliveries(row.project_id, generationId);
+}
+
+/** The row is gone, or its content with the settlement that an earlier try committed. */
+async function nothingLeft(generationId: string): Promise<ApplicationFailure> {
+  if (isRepeated()) await finishDeliveries(generationId);
+  return rowGone();
+}
 
 /** Makes the model step that a run's rows ask for. One instance a process: a retry that lands here joins the call under way. */
 export function modelSteps() {
   const underWay = new UnderWay<StepOutcome>();
   return async ({ generationId, step, again }: StepInput, attempt: Attempt): Promise<StepOutcome> => {
     const view = await openStep(generationId, step, isRepeated() || again === true);
-    if (view === null) throw rowGone();
+    if (view === null) throw await nothingLeft(generationId);
     const move = nextMove(view);
     switch (move.kind) {
       case 'settled':
         if (isRepeated()) await startPendingDeliveries(view.projectId, generationId);
-        return settled;
+        return settled(view);
       case 'calls':
         return move.outcome;
       case 'end':
@@ -73,7 +92,7 @@ export function modelSteps() {
 async function end(view: RunView, ending: Ending): Promise<StepOutcome> {
   const deliveryIds = await inTransaction((tx) => settle(tx, view.generationId, ending));
   firstAttempts.offer(deliveryIds ?? []);
-  return settled;
+  return settled(view);
 }
 
 async function callModel(opened: RunView, step: number, abort: AbortSignal): Promise<StepOutcome> {
@@ -223,7 +242,7 @@ async function store(call: ModelCall, result: ModelAnswer, startedAt: Date): Pro
   if (stored.kind === 'late') return afterLate(view);
   await faultPoint('step-stored');
   firstAttempts.offer(stored.deliveryIds);
-  return ending === null ? callsOutcome(view, step, calls, view.pause + 1) : settled;
+  return ending === null ? callsOutcome(view, step, calls, view.pause + 1) : settled(view);
 }
 
 /** Another writer was first: its rows say where the run stands. */
@@ -232,7 +251,7 @@ async function afterLate({ generationId }: RunView): Promise<StepOutcome> {
   if (view === null) throw rowGone();
   const move = nextMove(view);
   if (move.kind === 'calls') return move.outcome;
-  return move.kind === 'settled' ? settled : callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
+  return move.kind === 'settled' ? settled(view) : callsOutcome(view, view.steps.at(-1)?.step ?? 0, [], view.pause);
 }
 
 /** Arguments of client calls are pinned and checked before the caller is asked; those of the others where they are made. */

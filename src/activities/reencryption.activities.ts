@@ -9,11 +9,12 @@ const ROWS_A_BATCH = 500;
 const OTHER_WORKER_MS = 5_000;
 
 /** Where each table keeps its ciphertext; the names are ours and never a caller's. */
-const columns: Record<EncryptedTable, { keyId: string; data: string; place: string }> = {
+const columns: Record<EncryptedTable, { id?: string; keyId: string; data: string; place: string }> = {
   secrets: { keyId: 'value_key_id', data: 'value_data', place: 'value' },
   webhooks: { keyId: 'secret_key_id', data: 'secret_data', place: 'secret' },
   tools: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
   ai_providers: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
+  generation_contents: { id: 'generation_id', keyId: 'key_id', data: 'key_data', place: 'key' },
 };
 
 export const reencryptionActivities = () => ({
@@ -23,10 +24,10 @@ export const reencryptionActivities = () => ({
    */
   async reencryptBatch({ keyId, table, after }: ReencryptBatchInput): Promise<ReencryptBatchResult> {
     if (currentKeyId() !== keyId) throw retryIn(OTHER_WORKER_MS); // A worker of the new deployment will take it.
-    const { keyId: keyColumn, data: dataColumn, place } = columns[table];
+    const { id = 'id', keyId: keyColumn, data: dataColumn, place } = columns[table];
     const rows = await query<{ id: string; key_id: string; data: Buffer }>(
-      `select id, ${keyColumn} as key_id, ${dataColumn} as data from ${table}
-       where ${keyColumn} is not null and ${keyColumn} <> $1 and id > $2 order by id limit $3`,
+      `select ${id} as id, ${keyColumn} as key_id, ${dataColumn} as data from ${table}
+       where ${keyColumn} is not null and ${keyColumn} <> $1 and ${id} > $2 order by ${id} limit $3`,
       [keyId, after ?? '', ROWS_A_BATCH],
     );
     let changed = 0;
@@ -42,7 +43,7 @@ export const reencryptionActivities = () => ({
       }
       const fresh = encrypt(text, at);
       const written = await queryOne(
-        `update ${table} set ${keyColumn} = $2, ${dataColumn} = $3 where id = $1 and ${dataColumn} = $4 returning id`,
+        `update ${table} set ${keyColumn} = $2, ${dataColumn} = $3 where ${id} = $1 and ${dataColumn} = $4 returning ${id} as id`,
         [row.id, fresh.keyId, fresh.data, row.data],
       );
       if (written !== null) changed += 1;

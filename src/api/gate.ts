@@ -58,5 +58,6 @@ function membershipOf(row: CredentialRow, caller: Caller, needed: Role): Project
     status: row.project_status ?? 'active',
     pausedAt: row.paused_at,
     pauseReason: row.pause_reason,
+    traceContentMode: row.trace_content_mode ?? 'full',
   };
 }

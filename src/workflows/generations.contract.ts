@@ -2,6 +2,7 @@ export const GENERATION = 'generation';
 export const SUBMIT_TOOL_OUTPUTS = 'submitToolOutputs';
 export const AWAIT_REST = 'awaitRest';
 export const ROW_CHANGED = 'rowChanged';
+export const CONTENT_READ = 'contentRead';
 
 export interface GenerationInput {
   generationId: string;
@@ -9,6 +10,8 @@ export interface GenerationInput {
   heartbeatMs: number;
   /** Queue of the API process that holds the run's stream: model steps are asked there until the first pause. */
   streamQueue?: string;
+  /** Under zero retention: how long the answer stays, after the settlement, for a caller that waits. */
+  scratchMs?: number;
 }
 
 /** Names a stored submission row; the outputs themselves stay in it. */
@@ -37,9 +40,15 @@ export interface ServerCall {
   read: boolean;
 }
 
+/** The run is over; `scratch`: content is left for a caller that waits. */
+export interface Settled {
+  kind: 'settled';
+  scratch?: boolean;
+}
+
 /** Where the run stands after a step, as its rows say. */
 export type StepOutcome =
-  | { kind: 'settled' }
+  | Settled
   | { kind: 'calls'; step: number; serverCalls: ServerCall[]; clientCalls: number; pause: number }
   /** The provider failed, which was counted: the process that streams asks to be asked again after that wait. */
   | { kind: 'again'; waitMs: number };

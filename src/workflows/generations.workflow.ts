@@ -14,22 +14,25 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities';
-import { AWAIT_REST, ROW_CHANGED, SUBMIT_TOOL_OUTPUTS } from './generations.contract';
+import { AWAIT_REST, CONTENT_READ, ROW_CHANGED, SUBMIT_TOOL_OUTPUTS } from './generations.contract';
 import type {
   GenerationInput,
   RestInput,
   ServerCall,
+  Settled,
   StepInput,
   StepOutcome,
   Submission,
 } from './generations.contract';
 import { database, model, streamedModel, tool } from './options';
 
-const { acceptToolOutputs, recordLostCall, recordPause, settleGeneration } = proxyActivities<Activities>(database);
+const { acceptToolOutputs, dropContent, recordLostCall, recordPause, settleGeneration } =
+  proxyActivities<Activities>(database);
 
 export const submitToolOutputs = defineUpdate<undefined, [Submission]>(SUBMIT_TOOL_OUTPUTS);
 export const awaitRest = defineUpdate<undefined, [RestInput]>(AWAIT_REST);
 export const rowChanged = defineSignal(ROW_CHANGED);
+export const contentRead = defineSignal(CONTENT_READ);
 
 /** What the handlers and the loop tell one another. */
 interface Progress {
@@ -47,6 +50,8 @@ interface Progress {
   looks: number;
   /** The run is over, or moves on to a fresh history: waiters are let go and read the row. */
   over: boolean;
+  /** The caller that waited has the answer, and took the content with it. */
+  read: boolean;
 }
 
 /** One run of an agent's model loop. It decides what comes next; rows and activities hold everything else. */
@@ -60,19 +65,37 @@ export async function generation(input: GenerationInput): Promise<void> {
     rested: 0,
     looks: 0,
     over: false,
+    read: false,
   };
   listen(progress);
-  let failure: Error | undefined;
+  let end: End;
   try {
-    await loop(input, progress);
+    end = { scratch: await loop(input, progress) };
   } catch (error) {
-    failure = await settleAfter(error, input.generationId);
+    end = await settleAfter(error, input.generationId);
   }
   progress.open = false;
   progress.known = true;
   progress.over = true;
-  await CancellationScope.nonCancellable(() => condition(allHandlersFinished));
-  if (failure !== undefined) throw failure;
+  await CancellationScope.nonCancellable(async () => {
+    if (end.scratch) await removeScratch(input, progress);
+    await condition(allHandlersFinished);
+  });
+  if (end.failure !== undefined) throw end.failure;
+}
+
+/** How the loop ended. */
+interface End {
+  /** Whether content is left for a caller that waits. */
+  scratch: boolean;
+  /** The error with which the run is to close. */
+  failure?: Error | undefined;
+}
+
+/** Under zero retention: waiters are answered already, and what none of them comes for in time is removed. */
+async function removeScratch({ generationId, scratchMs }: GenerationInput, progress: Progress): Promise<void> {
+  if (scratchMs === undefined) return;
+  if (!(await condition(() => progress.read, scratchMs))) await dropContent({ generationId });
 }
 
 function listen(progress: Progress): void {
@@ -101,6 +124,9 @@ function listen(progress: Progress): void {
   setHandler(rowChanged, () => {
     progress.moved = true;
   });
+  setHandler(contentRead, () => {
+    progress.read = true;
+  });
 }
 
 /**
@@ -120,12 +146,13 @@ function refuseUnlessAwaited({ open, pause }: Progress, given: Submission): void
   if (!open || given.pause !== pause) throw refusal('GENERATION_NOT_AWAITING_TOOL_OUTPUTS');
 }
 
-async function loop(input: GenerationInput, progress: Progress): Promise<void> {
+/** Answers whether content is left for a caller that waits. */
+async function loop(input: GenerationInput, progress: Progress): Promise<boolean> {
   const { generationId } = input;
   const ask = modelSteps(input);
   for (let step = 1; ;) {
     const at = await ask(step, progress.rested === 0);
-    if (at.kind === 'settled') return;
+    if (at.kind === 'settled') return at.scratch === true;
     if (at.clientCalls === 0) progress.known = true;
     await callAll(input, at.step, at.serverCalls);
     if (at.clientCalls > 0) await pauseFor(generationId, at.pause, progress);
@@ -212,17 +239,20 @@ async function moveOn({ streamQueue: _left, ...input }: GenerationInput, progres
   await continueAsNew<typeof generation>(input);
 }
 
-/** No run ends before its row is settled; what is returned is the error with which the run is to close, if any. */
-async function settleAfter(error: unknown, generationId: string): Promise<Error | undefined> {
-  if (isRowGone(error)) return undefined;
+/** No run ends before its row is settled; the run closes with its own cancellation. */
+async function settleAfter(error: unknown, generationId: string): Promise<End> {
+  if (isRowGone(error)) return { scratch: false };
   if (!isCancellation(error) && !(error instanceof ActivityFailure)) throw error; // The SDK's own: continue-as-new, a bug.
   const code = isCancellation(error) ? 'GENERATION_CANCELLED' : 'GENERATION_FAILED';
+  let scratch = false;
   try {
-    await CancellationScope.nonCancellable(() => settleGeneration({ generationId, code }));
+    const settled = await CancellationScope.nonCancellable(() => settleGeneration({ generationId, code }));
+    // A worker of an older build answers nothing.
+    scratch = (settled as Settled | undefined)?.scratch === true;
   } catch (second) {
     if (!isRowGone(second)) throw second;
   }
-  return isCancellation(error) && error instanceof Error ? error : undefined;
+  return { scratch, ...(isCancellation(error) && error instanceof Error ? { failure: error } : {}) };
 }
 
 const isRowGone = (error: unknown): boolean =>

@@ -1,8 +1,16 @@
 export const REENCRYPTION = 'reencryption';
 
 /** Tables that hold encrypted values, by name. */
-export const ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools', 'ai_providers'] as const;
+export const ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools', 'ai_providers', 'generation_contents'] as const;
 export type EncryptedTable = (typeof ENCRYPTED_TABLES)[number];
+
+/** The tables that runs begun before zero retention go through. */
+export const EARLIER_ENCRYPTED_TABLES = [
+  'secrets',
+  'webhooks',
+  'tools',
+  'ai_providers',
+] as const satisfies readonly EncryptedTable[];
 
 /** The tables that runs begun by the first builds go through. */
 export const FIRST_ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools'] as const satisfies readonly EncryptedTable[];

@@ -2,6 +2,7 @@ import { createCipheriv, createHash, randomBytes } from 'node:crypto';
 import { config } from '../../src/api/core/config';
 import { query, queryOne } from '../../src/api/core/db';
 import { currentKeyId, decrypt } from '../../src/api/core/encryption';
+import { newId } from '../../src/api/core/ids';
 import { engine, runEnded } from '../../src/api/core/temporal';
 import { providerAccess } from '../../src/api/providers/service';
 import { ensureEngine, isNewEnough } from '../../src/engine-setup';
@@ -20,6 +21,24 @@ function underOldKey(text: string, place: string): Buffer {
   const cipher = createCipheriv('aes-256-gcm', oldKey, nonce).setAAD(Buffer.from(place));
   const body = Buffer.concat([cipher.update(text), cipher.final()]);
   return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+}
+
+async function pausedRow(projectId: string): Promise<string> {
+  const id = newId('generation');
+  await query(
+    `with trace as (insert into traces (id, project_id, agent_id, created_at, updated_at) values ($3, $2, 'agent_x', now(), now())),
+     run as (insert into generations (id, project_id, agent_id, agent_version, trace_id, status, pause, run_seen_at, content_mode, created_at, updated_at)
+       values ($1, $2, 'agent_x', 1, $3, 'failed', 1, now(), 'none', now(), now()) returning id)
+     select 1 from run`,
+    [id, projectId, newId('trace')],
+  );
+  await query('insert into generation_contents (generation_id, project_id, key_id, key_data) values ($1, $2, $3, $4)', [
+    id,
+    projectId,
+    oldKeyId,
+    underOldKey('the key of a run', `generation_contents/key/${id}`),
+  ]);
+  return id;
 }
 
 test('values under an older key stay readable, and a run at worker start brings them under the present one', async () => {
@@ -47,6 +66,8 @@ test('values under an older key stay readable, and a run at worker start brings 
     underOldKey('{"apiKey":"the old key"}', `ai_providers/literals/${String(provider.id)}`),
   ]);
   expect(await providerAccess(project.id, provider.id)).toMatchObject({ apiKey: 'the old key' });
+  // A paused run under zero retention, as far as its key goes.
+  const generationId = await pausedRow(project.id);
   await query('update webhooks set secret_key_id = $2, secret_data = $3 where id = $1', [
     webhook.id,
     oldKeyId,
@@ -62,6 +83,17 @@ test('values under an older key stay readable, and a run at worker start brings 
   expect(decrypt({ keyId: row!.key, data: row!.data }, { table: 'secrets', column: 'value', rowId: readable.id })).toBe(
     'the old value',
   );
+  const contents = await queryOne<{ id: string; data: Buffer }>(
+    'select key_id as id, key_data as data from generation_contents where generation_id = $1',
+    [generationId],
+  );
+  expect(contents?.id).toBe(currentKeyId());
+  expect(
+    decrypt(
+      { keyId: currentKeyId(), data: contents!.data },
+      { table: 'generation_contents', column: 'key', rowId: generationId },
+    ),
+  ).toBe('the key of a run');
   const hook = await queryOne<{ key: string; data: Buffer }>(
     'select secret_key_id as key, secret_data as data from webhooks where id = $1',
     [webhook.id],

@@ -75,7 +75,7 @@ describe('POST /v1/projects', () => {
     ['a depth beyond the deployment', { name: 'x', max_orchestration_run_depth: 11 }, 'max_orchestration_run_depth'],
     ['a flag that is a text', { name: 'x', audit_reads_enabled: 'true' }, 'audit_reads_enabled'],
     ['no days', { name: 'x', trace_content_retention_days: 0 }, 'trace_content_retention_days'],
-    ['content that is not kept, not in this build', { name: 'x', trace_content_mode: 'none' }, 'trace_content_mode'],
+    ['a mode that does not exist', { name: 'x', trace_content_mode: 'some' }, 'trace_content_mode'],
     ['priced models only, not in this build', { name: 'x', require_priced_model: true }, 'require_priced_model'],
     ['an empty idempotency key', { name: 'x', idempotency_key: '' }, 'idempotency_key'],
     ['a long idempotency key', { name: 'x', idempotency_key: 'k'.repeat(256) }, 'idempotency_key'],

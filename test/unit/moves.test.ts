@@ -1,4 +1,5 @@
 import { callsOutcome, nextMove } from '../../src/api/generations/moves';
+import { plain } from '../../src/api/generations/sealing';
 import type { RunView } from '../../src/api/generations/steps';
 import type { StoredCall } from '../../src/api/generations/turn';
 
@@ -23,6 +24,8 @@ const view = (given: Partial<RunView> = {}): RunView => ({
   toolContext: {},
   pause: 0,
   contentBytes: 0,
+  contentMode: 'full',
+  seal: plain,
   turn: {
     instructions: null,
     aiProviderId: 'aip_1',

@@ -24,6 +24,7 @@ function scripted(steps: (StepOutcome | Error)[], overrides: Record<string, (inp
     recordPause: note('recordPause', true),
     acceptToolOutputs: note('acceptToolOutputs', true),
     settleGeneration: note('settleGeneration', undefined),
+    dropContent: note('dropContent', undefined),
     ...overrides,
   };
   return { asked, activities };
@@ -207,5 +208,54 @@ test('twelve waiters do not hinder a submission', async () => {
     await handle.executeUpdate('submitToolOutputs', { args: [{ submissionId: 's1', pause: 1 }] });
     await Promise.all(waiting);
     await handle.result();
+  });
+});
+
+describe('under zero retention', () => {
+  const sealed = (client: Parameters<Parameters<typeof withWorker>[1]>[0], workflowId: string, scratchMs: number) =>
+    client.workflow.start('generation', {
+      ...start,
+      workflowId,
+      args: [{ generationId: workflowId, heartbeatMs: 3_000, scratchMs }],
+    });
+  const scratch: StepOutcome = { kind: 'settled', scratch: true };
+
+  test('waiters are answered at the settlement; what nobody comes for is removed when its time is over', async () => {
+    const { asked, activities } = scripted([scratch]);
+    await withWorker(activities, async (client) => {
+      const handle = await sealed(client, freshId(), 3_000);
+      await handle.executeUpdate('awaitRest', { args: [{ afterPause: 0 }] });
+      expect(asked).toEqual(['runModelStep 1']);
+      await handle.result();
+    });
+    expect(asked).toEqual(['runModelStep 1', 'dropContent {}']);
+  });
+
+  test('the read of the waiting caller ends the run, and there is nothing left to remove', async () => {
+    const { asked, activities } = scripted([scratch]);
+    await withWorker(activities, async (client) => {
+      const handle = await sealed(client, freshId(), 25_000);
+      await handle.executeUpdate('awaitRest', { args: [{ afterPause: 0 }] });
+      await handle.signal('contentRead');
+      await handle.result();
+    });
+    expect(asked).toEqual(['runModelStep 1']);
+  });
+
+  test('a cancellation that comes after the settlement does not keep content from being removed', async () => {
+    const { asked, activities } = scripted([scratch]);
+    await withWorker(activities, async (client) => {
+      const handle = await sealed(client, freshId(), 1_000);
+      await handle.executeUpdate('awaitRest', { args: [{ afterPause: 0 }] });
+      await handle.cancel();
+      await handle.result();
+    });
+    expect(asked).toEqual(['runModelStep 1', 'dropContent {}']);
+  });
+
+  test('a run that leaves nothing ends at its settlement', async () => {
+    const { asked, activities } = scripted([{ kind: 'settled' }]);
+    await withWorker(activities, async (client) => (await sealed(client, freshId(), 25_000)).result());
+    expect(asked).toEqual(['runModelStep 1']);
   });
 });

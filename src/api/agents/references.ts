@@ -24,7 +24,7 @@ export interface ConfigWrite {
 export async function assertReferences(projectId: string, write: ConfigWrite, tx: Tx): Promise<string> {
   const { given, result } = write;
   const aiProviderId = modelSourceOf(result);
-  assertContentMode(given.trace_content_mode ?? null, projectContentMode());
+  if (given.trace_content_mode === 'full') assertContentMode('full', await projectContentMode(projectId, tx));
   if (given.guardrail_ids !== undefined) assertNoGuardrails(given.guardrail_ids);
   if (given.knowledge_config !== undefined) assertKnowledge(given.knowledge_config);
   if (given.ai_provider_id !== undefined && (await findProvider(projectId, aiProviderId, tx)) === null) {

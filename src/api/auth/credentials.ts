@@ -22,11 +22,12 @@ export interface CredentialRow {
   project_status: 'active' | 'archived' | null;
   paused_at: Date | null;
   pause_reason: string | null;
+  trace_content_mode: 'full' | 'none' | null;
   member_role: Role | null;
 }
 
 const USER_AND_PROJECT = `u.id as user_id, u.roles as platform_roles, p.id as project_id, p.owner_user_id,
-    p.status as project_status, p.paused_at, p.pause_reason, m.role as member_role`;
+    p.status as project_status, p.paused_at, p.pause_reason, p.trace_content_mode, m.role as member_role`;
 
 const MEMBERSHIP = `left join project_members m on m.user_id = u.id and m.project_id = $1
     left join projects p on p.id = m.project_id`;

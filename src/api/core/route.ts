@@ -11,6 +11,8 @@ export interface ProjectAccess {
   status: 'active' | 'archived';
   pausedAt: Date | null;
   pauseReason: string | null;
+  /** `none`: no content of its runs is kept. */
+  traceContentMode: 'full' | 'none';
 }
 
 /** What the gate makes of a credential for a route. */

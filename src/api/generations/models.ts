@@ -1,6 +1,7 @@
 import { DataTypes, Model } from 'sequelize';
 import type { CreationOptional, InferAttributes, InferCreationAttributes, NonAttribute } from 'sequelize';
 import { db } from '../core/db';
+import type { ContentMode } from './sealing';
 
 export const generationStatuses = ['in_progress', 'requires_action', 'completed', 'failed'] as const;
 export type GenerationStatus = (typeof generationStatuses)[number];
@@ -43,7 +44,7 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   /** Whether a caller waits for the answer. */
   declare awaited: CreationOptional<boolean>;
   /** `none`: content goes with the settlement. */
-  declare contentMode: CreationOptional<'full' | 'none'>;
+  declare contentMode: CreationOptional<ContentMode>;
   declare idempotencyKey: string | null;
   /** What the key was claimed for: the same request answers this record, another one is refused. */
   declare requestHash: Buffer | null;

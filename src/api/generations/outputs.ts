@@ -11,12 +11,13 @@ import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/tem
 import { mapOutput } from '../tools/call';
 import { transcriptError } from '../tools/outcome';
 import { requestHashOf } from './idempotency';
-import type { Generation } from './models';
-import { dropSubmission, storeSubmission, submissionByKey } from './pauses';
+import type { Generation, GenerationError } from './models';
+import { failure } from './endings';
+import { dropSubmission, storeSubmission, submissionByKey, wasAccepted } from './pauses';
 import type { SubmittedOutput } from './pauses';
 import type { GenerationRows } from './present';
 import { generationRows, toolsOf } from './rows';
-import { generationRun } from './runs';
+import { awaitGenerationRest, generationRun } from './runs';
 import { getGeneration, restOf } from './service';
 import type { Generated } from './service';
 
@@ -44,7 +45,11 @@ const notAwaiting = (generationId: string): ApiError =>
  *   IDEMPOTENCY_KEY_REUSED, service_unavailable, and the code with which the run failed
  */
 export async function submitOutputs(input: OutputsInput): Promise<Generated> {
-  const rows = await generationRows(input.project.id, input.generationId, input.agentId);
+  const rows = await generationRows({
+    projectId: input.project.id,
+    generationId: input.generationId,
+    agentId: input.agentId,
+  });
   if (rows === null) throw notFound();
   const hash = requestHashOf({ outputs: input.outputs });
   const repeat = await repeatedSubmission(input, rows, hash);
@@ -59,6 +64,7 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
     generationId: input.generationId,
     pause: submission.pause,
     outputs: await mapped(input, rows),
+    seal: rows.seal,
     idempotencyKey: input.idempotencyKey,
     requestHash: input.idempotencyKey === null ? null : hash,
   });
@@ -147,10 +153,9 @@ async function send(row: Generation, submission: Submission): Promise<Generated>
 
 /** A run that was cancelled before it accepted the outputs never had them: the submitter lost the race. */
 async function lostToCancel(row: Generation, submission: Submission, error: unknown): Promise<unknown> {
-  const now = await generationRows(row.projectId, row.id);
-  if (now?.row.stopReason !== 'cancelled') return error;
-  const stillOpen = now.calls.some((call) => call.kind === 'client' && !call.answered);
-  return stillOpen && now.row.pause === submission.pause ? notAwaiting(row.id) : error;
+  const now = await getGeneration(row.projectId, row.id);
+  if (now.stopReason !== 'cancelled') return error;
+  return (await wasAccepted(submission.submissionId)) ? error : notAwaiting(row.id);
 }
 
 /** The engine has no open run: the row is settled (the outputs came too late), or the run was lost and is started again. */
@@ -180,11 +185,24 @@ export async function cancelGeneration(projectId: string, id: string): Promise<G
     await repair(now);
     await cancelRun(id);
   }
-  if (!(await runEnded(id, TAKE_TIMEOUT_MS)))
-    throw unavailable('No worker took the cancellation in time; it may still be taken.');
+  if (!(await isOver(row))) throw unavailable('No worker took the cancellation in time; it may still be taken.');
   const after = await getGeneration(projectId, id);
   if (after.stopReason !== 'cancelled') throw alreadySettled(after);
+  // Under zero retention no error is recorded, and this one says nothing that the record does not.
+  if (after.contentMode === 'none') after.error = cancellation(after);
   return after;
+}
+
+function cancellation({ id, traceId }: Generation): GenerationError | null {
+  const ending = failure({ generationId: id, traceId }, 'GENERATION_CANCELLED', 'The generation was cancelled.');
+  return ending.status === 'failed' ? ending.error : null;
+}
+
+/** Waits for the settlement; a run under zero retention may stay open after it, for the caller that waits. */
+async function isOver(row: Generation): Promise<boolean> {
+  if (row.contentMode === 'full') return runEnded(row.id, TAKE_TIMEOUT_MS);
+  const outcome = await awaitGenerationRest(row, Number.MAX_SAFE_INTEGER, TAKE_TIMEOUT_MS);
+  return outcome === 'answered' || outcome === 'no-run';
 }
 
 const alreadySettled = (row: Generation): ApiError =>

@@ -1,16 +1,18 @@
 import { clock } from '../core/clock';
 import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
+import { SEAL_COLUMNS, callPlace, sealOfRow, submissionPlace } from './sealing';
+import type { ContentSeal, SealRow } from './sealing';
 import type { CallError } from './turn';
 
 /**
- * Commits a pause before anyone is told of it; a no-op on a settled run, on one that pauses already, and where a late
- * try comes after the outputs. Safe to repeat.
+ * Commits a pause before anyone is told of it: whoever waited is answered by it, and waits no more; a no-op on a settled
+ * run, on one that pauses already, and where a late try comes after the outputs. Safe to repeat.
  * Answers whether that pause stands now; null when the row is gone.
  */
 export async function storePause(generationId: string, pause: number): Promise<boolean | null> {
   const row = await queryOne<{ stands: boolean }>(
-    `with paused as (update generations set status = 'requires_action', pause = $2, last_activity_at = $3, updated_at = $3
+    `with paused as (update generations set status = 'requires_action', pause = $2, awaited = false, last_activity_at = $3, updated_at = $3
        where id = $1 and status = 'in_progress' and exists (
          select 1 from generation_calls k where k.generation_id = $1 and k.pause = $2 and k.answered_at is null) returning id)
      select (select count(*) from paused) = 1 or (status = 'requires_action' and pause = $2) as stands
@@ -34,6 +36,8 @@ export interface SubmissionRow {
   generationId: string;
   pause: number;
   outputs: SubmittedOutput[];
+  /** How they are stored. */
+  seal: ContentSeal;
   idempotencyKey: string | null;
   requestHash: Buffer | null;
 }
@@ -52,7 +56,7 @@ export async function storeSubmission(row: SubmissionRow): Promise<boolean> {
         row.projectId,
         row.generationId,
         row.pause,
-        JSON.stringify(row.outputs),
+        row.seal.seal(submissionPlace(row.id), row.outputs),
         row.idempotencyKey,
         row.requestHash,
         clock.now(),
@@ -81,6 +85,12 @@ export const submissionByKey = (
     [generationId, key],
   );
 
+/** Whether a submission was accepted; those that were not go with the settlement. */
+export async function wasAccepted(id: string): Promise<boolean> {
+  const row = await queryOne('select id from generation_submissions where id = $1 and accepted_at is not null', [id]);
+  return row !== null;
+}
+
 /** `refused`: the submission is gone, or the pause is not the one that stands. */
 export type Acceptance = 'accepted' | 'refused' | 'gone';
 
@@ -90,50 +100,73 @@ export type Acceptance = 'accepted' | 'refused' | 'gone';
  */
 export async function acceptSubmission(generationId: string, pause: number, submissionId: string): Promise<Acceptance> {
   return inTransaction(async (tx) => {
-    const run = await queryOne<{ status: string; pause: number }>(
-      'select status, pause from generations where id = $1 for update',
+    const run = await queryOne<SealRow & { status: string; pause: number }>(
+      `select g.status, g.pause, ${SEAL_COLUMNS} from generations g
+       left join generation_contents c on c.generation_id = g.id where g.id = $1 for update of g`,
       [generationId],
       tx,
     );
     if (run === null) return 'gone';
-    const row = await queryOne<{ accepted: boolean; body: SubmissionRow['outputs'] }>(
+    const row = await queryOne<{ accepted: boolean; body: unknown }>(
       `select accepted_at is not null as accepted, body from generation_submissions where id = $1 and generation_id = $2 and pause = $3`,
       [submissionId, generationId, pause],
       tx,
     );
     if (row?.accepted === true) return 'accepted';
     if (run.status === 'completed' || run.status === 'failed') return 'accepted'; // Settled meanwhile: the next look at the row ends the run.
-    if (row === null || run.status !== 'requires_action' || run.pause !== pause) return 'refused';
-    await answerCalls(tx, { generationId, pause, submissionId, outputs: row.body });
+    const seal = sealOfRow(generationId, run);
+    if (row === null || seal === null || run.status !== 'requires_action' || run.pause !== pause) return 'refused';
+    const outputs = seal.open(submissionPlace(submissionId), row.body) as SubmittedOutput[];
+    await answerCalls(tx, { generationId, pause, submissionId, outputs, seal });
     return 'accepted';
   });
 }
 
-async function answerCalls(
-  tx: Tx,
-  given: { generationId: string; pause: number; submissionId: string; outputs: SubmissionRow['outputs'] },
-): Promise<void> {
-  const now = clock.now();
-  const results = given.outputs.map(({ output, error }) =>
-    error === undefined ? JSON.stringify(output ?? null) : null,
+interface Given {
+  generationId: string;
+  pause: number;
+  submissionId: string;
+  outputs: SubmittedOutput[];
+  seal: ContentSeal;
+}
+
+/** What stands in a part of the call that an output answers; undefined where nothing does. */
+const partOf = (part: 'result' | 'error', { output, error }: SubmittedOutput): unknown => {
+  if (part === 'error') return error;
+  return error === undefined ? (output ?? null) : undefined;
+};
+
+async function answerCalls(tx: Tx, { generationId, pause, submissionId, outputs, seal }: Given): Promise<void> {
+  const given = new Map(outputs.map((output) => [output.tool_call_id, output]));
+  const open = await query<{ step: number; call: number; call_id: string }>(
+    `select step, call, call_id from generation_calls
+     where generation_id = $1 and pause = $2 and call_id = any($3::text[]) and answered_at is null`,
+    [generationId, pause, [...given.keys()]],
+    tx,
   );
-  const errors = given.outputs.map(({ error }) => (error === undefined ? null : JSON.stringify(error)));
+  const sealed = (part: 'result' | 'error'): (string | null)[] =>
+    open.map((at) => {
+      const output = given.get(at.call_id);
+      const value = output === undefined ? undefined : partOf(part, output);
+      return value === undefined ? null : seal.seal(callPlace(at, part), value);
+    });
   await query(
     `with marked as (update generation_submissions set accepted_at = $2 where id = $3),
      answered as (update generation_calls k set result = o.result::json, error = o.error::json, answered_at = $2
-       from unnest($4::text[], $5::text[], $8::text[]) as o (call_id, result, error)
-       where k.generation_id = $1 and k.pause = $6 and k.call_id = o.call_id and k.answered_at is null)
-     update generations set status = 'in_progress', content_bytes = content_bytes + $7, last_activity_at = $2, updated_at = $2
+       from unnest($4::int[], $5::int[], $6::text[], $8::text[]) as o (step, call, result, error)
+       where k.generation_id = $1 and k.step = o.step and k.call = o.call)
+     update generations set status = 'in_progress', awaited = true, content_bytes = content_bytes + $7,
+       last_activity_at = $2, updated_at = $2
      where id = $1`,
     [
-      given.generationId,
-      now,
-      given.submissionId,
-      given.outputs.map(({ tool_call_id }) => tool_call_id),
-      results,
-      given.pause,
-      [...results, ...errors].reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0),
-      errors,
+      generationId,
+      clock.now(),
+      submissionId,
+      open.map(({ step }) => step),
+      open.map(({ call }) => call),
+      sealed('result'),
+      outputs.reduce((sum, { output, error }) => sum + Buffer.byteLength(JSON.stringify(error ?? output ?? null)), 0),
+      sealed('error'),
     ],
     tx,
   );

@@ -1,6 +1,8 @@
 import type { z } from 'zod';
 import type { Generation } from './models';
 import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
+import { isSealed } from './sealing';
+import type { ContentSeal } from './sealing';
 import { resolvedInput, responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
 
@@ -27,6 +29,9 @@ export const presentRequiredAction = (status: string, pending: PendingCall[]) =>
         tool_calls: pending.map(({ callId, toolName, args }) => ({ id: callId, tool_name: toolName, args })),
       };
 
+/** Why the run failed; what is sealed is for the caller alone that waits for the run. */
+const errorOf = ({ error }: Generation) => (isSealed(error) ? null : error);
+
 /** The generation record, as GET, lists and events show it. */
 export const presentGeneration = (row: Generation, pending: PendingCall[]): z.output<typeof GenerationOut> => ({
   id: row.id,
@@ -37,7 +42,7 @@ export const presentGeneration = (row: Generation, pending: PendingCall[]): z.ou
   status: row.status,
   stop_reason: row.stopReason,
   required_action: presentRequiredAction(row.status, pending),
-  error: row.error,
+  error: errorOf(row),
   agent_version: row.agentVersion,
   ai_provider_id: row.aiProviderId,
   model: row.model,
@@ -93,6 +98,10 @@ export interface StepRow extends StoredStep {
 /** The rows a result is built from. */
 export interface GenerationRows {
   row: Generation;
+  /** Whether the content is here: it was not removed, and is for whoever asks. */
+  held: boolean;
+  /** How content that is added is stored. */
+  seal: ContentSeal;
   input: InputMessage[] | null;
   /** Whether the agent's output has a schema. */
   structured: boolean;
@@ -106,10 +115,6 @@ const pendingOf = (calls: StoredCall[]): PendingCall[] =>
     .filter((call) => call.kind === 'client' && !call.answered)
     .map(({ callId, toolName, args, pinned }) => ({ callId, toolName, args: pinned ?? args }));
 
-/** A run whose content was removed has steps without content, and no output to show. */
-const isPurged = ({ row, steps }: GenerationRows): boolean =>
-  row.contentRedactedAt != null && steps.every(({ parts }) => parts.length === 0);
-
 /** The result of a waited run, a submission or an idempotent repeat. */
 export function presentResult(rows: GenerationRows): z.output<typeof GenerationResult> {
   const { row, calls } = rows;
@@ -120,9 +125,9 @@ export function presentResult(rows: GenerationRows): z.output<typeof GenerationR
     trace_id: row.traceId,
     status: row.status,
     ai_provider_id: row.aiProviderId,
-    ...(row.status === 'completed' && !isPurged(rows) ? { output: presentOutput(rows) } : {}),
+    ...(row.status === 'completed' && rows.held ? { output: presentOutput(rows) } : {}),
     ...(action === null ? {} : { required_action: action }),
-    ...(row.status === 'failed' ? { error: row.error } : {}),
+    ...(row.status === 'failed' ? { error: errorOf(row) } : {}),
   };
 }
 
@@ -170,7 +175,7 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
     retrieval: [],
     steps: shown.map((step, index) => presentStep(step, index, calls)),
     output: settled && !redacted ? saidAtLast(rows) : null,
-    error: row.error,
+    error: errorOf(row),
     content_redacted_at: time(row.contentRedactedAt),
     content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
     content_redacted_by_principal_id: row.contentRedactedByPrincipalId,

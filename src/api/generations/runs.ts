@@ -1,10 +1,12 @@
 import { AWAIT_REST, GENERATION } from '../../workflows/generations.contract';
 import type { GenerationInput, RestInput } from '../../workflows/generations.contract';
+import { shifted } from '../core/clock';
 import { config } from '../core/config';
 import { query } from '../core/db';
 import { log, errorFacts } from '../core/log';
 import { startRun, updateWithStart } from '../core/temporal';
 import type { RunInput, UpdateOutcome } from '../core/temporal';
+import type { ContentMode } from './sealing';
 
 /** What a run is started from: facts of its row. */
 export interface RunFacts {
@@ -13,7 +15,11 @@ export interface RunFacts {
   agentId: string;
   requestId: string | null;
   startedByPrincipalId: string | null;
+  contentMode: ContentMode;
 }
+
+/** How long a run under zero retention keeps its answer for a caller that waits. */
+const SCRATCH_MS = 60_000;
 
 /** The run of a generation: workflow id = the generation's id. */
 export function generationRun(row: RunFacts, trigger: 'api' | 'sweep', streamQueue?: string): RunInput {
@@ -21,6 +27,7 @@ export function generationRun(row: RunFacts, trigger: 'api' | 'sweep', streamQue
     generationId: row.id,
     heartbeatMs: config().CALL_HEARTBEAT_SECONDS * 1000,
     ...(streamQueue === undefined ? {} : { streamQueue }),
+    ...(row.contentMode === 'full' ? {} : { scratchMs: SCRATCH_MS }),
   };
   return {
     type: GENERATION,
@@ -67,9 +74,10 @@ interface FactsRow {
   agent_id: string;
   request_id: string | null;
   started_by_principal_id: string | null;
+  content_mode: ContentMode;
 }
 
-const FACTS = 'id, project_id, agent_id, request_id, started_by_principal_id';
+const FACTS = 'id, project_id, agent_id, request_id, started_by_principal_id, content_mode';
 
 const repairOf = (row: FactsRow): RunInput => ({
   ...generationRun(
@@ -79,6 +87,7 @@ const repairOf = (row: FactsRow): RunInput => ({
       agentId: row.agent_id,
       requestId: row.request_id,
       startedByPrincipalId: row.started_by_principal_id,
+      contentMode: row.content_mode,
     },
     'sweep',
   ),
@@ -89,12 +98,18 @@ const repairOf = (row: FactsRow): RunInput => ({
 export const generationSweep = {
   name: 'generations',
   workflowType: GENERATION,
-  /** Unsettled rows older than `olderThan` that no run has seen. */
+  /**
+   * Unsettled rows older than `olderThan` that no run has seen, and settled ones under zero retention whose content is
+   * past its time: the run that was to remove it is lost.
+   */
   unseen: async (olderThan: Date, limit: number): Promise<RunInput[]> => {
     const rows = await query<FactsRow>(
-      `select ${FACTS} from generations where run_seen_at is null and status in ('in_progress', 'requires_action')
-       and created_at < $1 order by created_at limit $2`,
-      [olderThan, limit],
+      `(select ${FACTS} from generations where run_seen_at is null and status in ('in_progress', 'requires_action')
+         and created_at < $1 order by created_at limit $2)
+       union all
+       (select ${FACTS} from generations where status in ('completed', 'failed') and completed_at < $3
+         and id in (select generation_id from generation_contents where key_id is not null) limit $2)`,
+      [olderThan, limit, shifted(olderThan, -SCRATCH_MS)],
     );
     return rows.map(repairOf);
   },

@@ -20,9 +20,12 @@ import { requestHashOf } from './idempotency';
 import { dialogueOf, refuseSystemMessages } from './inputs';
 import type { GivenMessage, InputCall } from './inputs';
 import { Generation } from './models';
-import type { GenerationStatus } from './models';
+import type { GenerationError, GenerationStatus } from './models';
 import { generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
+import { takeRows } from './scratch';
+import { callPlace, newSeal } from './sealing';
+import type { ContentMode, NewSeal } from './sealing';
 import { streams } from './streams';
 import type { Steering } from './steering';
 import { INPUT_STEP } from './turn';
@@ -73,7 +76,8 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   const dialogue = await dialogueOf(input.project.id, input.messages);
   const inputTools = dialogue.calls.map(({ tool }) => tool);
   const turn = { ...(await resolveTurn(input.project.id, agent.config)), inputTools };
-  const accepting = { input, ...dialogue, toolContext, hash, turn, agentVersion: agent.version };
+  const contentMode = contentModeOf(input.project, agent.config);
+  const accepting = { input, ...dialogue, toolContext, hash, turn, agentVersion: agent.version, contentMode };
   if (input.mode === 'stream') return stream(accepting);
   const row = await accept(accepting);
   if (row === null) return claimed(input, hash);
@@ -143,10 +147,14 @@ async function repeatOf(
       meta: { generation_id: claim.id },
     });
   }
-  return generationRows(project.id, claim.id);
+  return generationRows({ projectId: project.id, generationId: claim.id });
 }
 
 type ServedConfig = NonNullable<Awaited<ReturnType<typeof servedAgent>>>['config'];
+
+/** What is kept of a run: an agent may keep less than its project does, never more. Spec: Agents, `trace_content_mode`. */
+const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: ServedConfig): ContentMode =>
+  project.traceContentMode === 'none' ? 'none' : (own ?? 'full');
 
 /** Model source and tool surface, resolved once a turn and stored with it. */
 async function resolveTurn(projectId: string, served: ServedConfig): Promise<Turn> {
@@ -189,20 +197,24 @@ interface Accepting {
   hash: Buffer | null;
   turn: Turn;
   agentVersion: number;
+  contentMode: ContentMode;
 }
 
 /** Commits the run; null when its idempotency key was claimed meanwhile, or its agent deleted. */
 async function accept(accepting: Accepting): Promise<Generation | null> {
-  const { input, messages, calls, toolContext, hash, turn, agentVersion } = accepting;
+  const { input, messages, hash, agentVersion, contentMode } = accepting;
   const now = clock.now();
+  const id = newId('generation');
+  const sealing = newSeal(contentMode, id);
+  const redaction = contentMode === 'none' ? redactedAtBirth(now) : null;
   const principal = principalOf(input.caller);
   try {
     return await inTransaction(async (tx) => {
-      const traceId = await traceFor(input, now, tx);
+      const traceId = await traceFor(input, contentMode, now, tx);
       if (traceId === null) return null;
       const row = await Generation.create(
         {
-          id: newId('generation'),
+          id,
           projectId: input.project.id,
           agentId: input.agentId,
           agentVersion,
@@ -210,7 +222,7 @@ async function accept(accepting: Accepting): Promise<Generation | null> {
           status: 'in_progress',
           contentBytes: Buffer.byteLength(JSON.stringify(messages)),
           actionId: input.actionId,
-          metadata: input.metadata,
+          metadata: contentMode === 'none' ? null : input.metadata,
           idempotencyKey: input.idempotencyKey,
           requestHash: hash,
           streamed: input.mode === 'stream',
@@ -219,17 +231,14 @@ async function accept(accepting: Accepting): Promise<Generation | null> {
           startedByPrincipalType: principal.type,
           startedByPrincipalId: principal.id,
           requestId: input.requestId,
+          contentMode,
+          ...redaction,
           createdAt: now,
           updatedAt: now,
         },
         { transaction: tx },
       );
-      await query(
-        'insert into generation_contents (generation_id, project_id, input, turn, tool_context) values ($1, $2, $3, $4, $5)',
-        [row.id, input.project.id, JSON.stringify(messages), JSON.stringify(turn), JSON.stringify(toolContext)],
-        tx,
-      );
-      await insertInputCalls(tx, row, calls);
+      await insertContents(tx, row, sealing, accepting);
       return row;
     });
   } catch (error) {
@@ -239,8 +248,23 @@ async function accept(accepting: Accepting): Promise<Generation | null> {
   }
 }
 
-/** The calls that fill messages are due before the first model step. */
-async function insertInputCalls(tx: Tx, row: Generation, calls: InputCall[]): Promise<void> {
+/** Content and the calls that fill messages, which are due before the first model step; under zero retention all of it is sealed. */
+async function insertContents(tx: Tx, row: Generation, { seal, key }: NewSeal, accepting: Accepting): Promise<void> {
+  const { messages, turn, toolContext, calls } = accepting;
+  await query(
+    `insert into generation_contents (generation_id, project_id, input, turn, tool_context, key_id, key_data)
+     values ($1, $2, $3, $4, $5, $6, $7)`,
+    [
+      row.id,
+      row.projectId,
+      seal.seal('input', messages),
+      seal.seal('turn', turn),
+      seal.seal('tool_context', toolContext),
+      key?.keyId ?? null,
+      key?.data ?? null,
+    ],
+    tx,
+  );
   if (calls.length === 0) return;
   await query(
     `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, args)
@@ -253,11 +277,18 @@ async function insertInputCalls(tx: Tx, row: Generation, calls: InputCall[]): Pr
       calls.map(({ tool }) => tool.name),
       calls.map(({ tool }) => tool.id),
       calls.map(({ tool }) => tool.type),
-      calls.map(({ args }) => JSON.stringify(args)),
+      calls.map(({ args }, call) => seal.seal(callPlace({ step: INPUT_STEP, call }, 'args'), args)),
     ],
     tx,
   );
 }
+
+/** Nothing is ever written in the clear, so nothing is there to be removed later. Spec: Generations, what is kept. */
+const redactedAtBirth = (now: Date) => ({
+  contentRedactedAt: now,
+  contentRedactedByPrincipalType: 'system',
+  contentRedactedByPrincipalId: 'zero_retention',
+});
 
 /** The database went away around the commit: only the caller's own key can tell a repeat from a second run. */
 const COMMIT_UNKNOWN =
@@ -265,21 +296,28 @@ const COMMIT_UNKNOWN =
 
 const AGENT_HELD = 'held as (select id from agents where project_id = $1 and id = $2 for key share)';
 
-/** The trace of a new run; holds the agent until the transaction ends. Null when the agent is gone. */
-async function traceFor(input: GenerateInput, now: Date, tx: Tx): Promise<string | null> {
+/**
+ * The trace of a new run, made redacted under zero retention; agent and trace are held until the transaction ends. Null when
+ * the agent is gone.
+ * @throws VALIDATION_FAILED when the named trace is not there, or is being removed
+ */
+async function traceFor(input: GenerateInput, mode: ContentMode, now: Date, tx: Tx): Promise<string | null> {
   const agent = [input.project.id, input.agentId];
   if (input.traceId === null) {
     const made = await queryOne<{ id: string }>(
-      `with ${AGENT_HELD} insert into traces (id, project_id, agent_id, created_at, updated_at)
-       select $3, $1, id, $4, $4 from held returning id`,
-      [...agent, newId('trace'), now],
+      `with ${AGENT_HELD} insert into traces (id, project_id, agent_id, created_at, updated_at,
+         content_redacted_at, content_redacted_by_principal_type, content_redacted_by_principal_id)
+       select $3, $1, id, $4, $4, case when $5 then $4::timestamptz end, case when $5 then 'system' end,
+         case when $5 then 'zero_retention' end
+       from held returning id`,
+      [...agent, newId('trace'), now, mode === 'none'],
       tx,
     );
     return made?.id ?? null;
   }
   const found = await queryOne<{ agent: string | null; trace: string | null }>(
-    `with ${AGENT_HELD} select (select id from held) as agent,
-       (select id from traces where project_id = $1 and id = $3) as trace`,
+    `with ${AGENT_HELD}, kept as (select id from traces where project_id = $1 and id = $3 for key share)
+     select (select id from held) as agent, (select id from kept) as trace`,
     [...agent, input.traceId],
     tx,
   );
@@ -296,7 +334,7 @@ export async function restOf(row: Generation, afterPause: number): Promise<Gener
   const until = clock.ms() + config().GENERATION_WAIT_MAX_SECONDS * 1000;
   for (;;) {
     const outcome = await awaitGenerationRest(row, afterPause, Math.max(1, until - clock.ms()));
-    const rows = await generationRows(row.projectId, row.id);
+    const rows = await takeRows(row.projectId, row.id);
     if (rows === null) throw notFound();
     if (rows.row.status === 'failed') throw failureOf(rows.row);
     const paused = rows.row.status === 'requires_action' && rows.row.pause > afterPause;
@@ -308,7 +346,11 @@ export async function restOf(row: Generation, afterPause: number): Promise<Gener
 
 /** The recorded failure of a run as the answer of whoever waited for it. */
 export function failureOf(row: Generation): ApiError {
-  const error = row.error ?? { code: 'GENERATION_FAILED', message: 'The generation failed.' };
+  const unrecorded =
+    row.stopReason === 'cancelled'
+      ? { code: 'GENERATION_CANCELLED', message: 'The generation was cancelled.' }
+      : { code: 'GENERATION_FAILED', message: 'The generation failed.' };
+  const error: GenerationError = row.error ?? unrecorded;
   const code = error.code in catalog ? (error.code as ErrorCode) : 'GENERATION_FAILED';
   return new ApiError(code, error.message, { meta: error.meta ?? { generation_id: row.id, trace_id: row.traceId } });
 }
@@ -349,7 +391,7 @@ export function listGenerations(
 
 /** A generation with its whole turn. @throws not_found */
 export async function getTranscript(projectId: string, id: string) {
-  const rows = await generationRows(projectId, id);
+  const rows = await generationRows({ projectId, generationId: id });
   if (rows === null) throw notFound();
   return rows;
 }

@@ -5,19 +5,21 @@ import { recordEvent } from '../webhooks/deliveries';
 import { failure } from './endings';
 import type { Ending } from './endings';
 import { presentGeneration } from './present';
+import type { Generation, GenerationError } from './models';
 import { fromColumns } from './rows';
+import { dropContent, sealOf } from './scratch';
 
 /**
  * Settles a generation in the caller's transaction: status, event and deliveries commit together, with whatever step
- * led here. One compare-and-set on the status: of several settlements one wins, the others change nothing.
+ * led here. Under zero retention content and error go with it, or stay sealed for the caller that waits. One compare-and-set on the status: of several settlements one wins, the others change nothing.
  * Answers the ids of the delivery rows, or null when the generation is settled already or gone. Safe to repeat.
- * Spec: Events, rule 2.
+ * Spec: Events, rules 2 and 7; Generations, what is kept.
  */
 export async function settle(tx: Tx, generationId: string, ending: Ending): Promise<string[] | null> {
   const now = clock.now();
   const error = ending.status === 'failed' ? ending.error : null;
   const columns = await queryOne<Record<string, unknown>>(
-    `update generations set status = $2, stop_reason = $3, error = $4, completed_at = $5, last_activity_at = $5,
+    `update generations set status = $2, stop_reason = $3, error = case when content_mode = 'full' then $4::json end, completed_at = $5, last_activity_at = $5,
        updated_at = $5, run_seen_at = coalesce(run_seen_at, $5)
      where id = $1 and status in ('in_progress', 'requires_action') returning *`,
     [generationId, ending.status, ending.stopReason, error === null ? null : JSON.stringify(error), now],
@@ -25,10 +27,11 @@ export async function settle(tx: Tx, generationId: string, ending: Ending): Prom
   );
   if (columns === null) return null;
   const row = fromColumns(columns);
+  if (row.contentMode === 'none') await removeOrLeave(tx, row, error);
   await query(
     `with losers as (delete from generation_submissions where generation_id = $1 and accepted_at is null)
      update traces set error = coalesce($3::json, error), updated_at = $4 where project_id = $2 and id = $5`,
-    [generationId, row.projectId, error === null ? null : JSON.stringify(error), now, row.traceId],
+    [generationId, row.projectId, row.error === null ? null : JSON.stringify(row.error), now, row.traceId],
     tx,
   );
   if (row.streamed) return [];
@@ -39,6 +42,24 @@ export async function settle(tx: Tx, generationId: string, ending: Ending): Prom
     resourceId: row.id,
     data: presentGeneration(row, []),
   });
+}
+
+/**
+ * What zero retention leaves at the settlement: nothing, unless a caller waits for the answer. A cancellation says nothing
+ * that its record does not, so it leaves nothing either.
+ */
+async function removeOrLeave(
+  tx: Tx,
+  { id, awaited, stopReason }: Generation,
+  error: GenerationError | null,
+): Promise<void> {
+  const seal = await sealOf(id, tx);
+  if (!awaited || stopReason === 'cancelled' || seal?.usable !== true) {
+    await dropContent(id, tx);
+    return;
+  }
+  if (error === null) return;
+  await query('update generations set error = $2 where id = $1', [id, seal.seal('error', error)], tx);
 }
 
 /** Settles by the generation's id alone, in a transaction of its own. Null when the row is gone; empty when it was settled. */

@@ -6,6 +6,8 @@ import { log } from '../core/log';
 import type { ToolContext } from '../tools/context';
 import { STEPS_AND_CALLS, readTurn } from './rows';
 import type { TurnJson } from './rows';
+import { SEAL_COLUMNS, callPlace, sealOfRow, stepPlace } from './sealing';
+import type { ContentMode, ContentSeal, SealRow } from './sealing';
 import { settle } from './settlement';
 import type { Ending } from './endings';
 import type { InputMessage, ParsedCall, StoredCall, StoredStep, Turn } from './turn';
@@ -21,6 +23,9 @@ export interface RunView {
   maxCallDepth: number;
   pause: number;
   contentBytes: number;
+  contentMode: ContentMode;
+  /** How the content of the run is written and read. */
+  seal: ContentSeal;
   turn: Turn;
   toolContext: ToolContext;
   input: InputMessage[];
@@ -31,7 +36,7 @@ export interface RunView {
   providerFailures: number;
 }
 
-interface ViewRow extends TurnJson {
+interface ViewRow extends TurnJson, SealRow {
   project_id: string;
   trace_id: string;
   status: string;
@@ -39,9 +44,9 @@ interface ViewRow extends TurnJson {
   max_call_depth: number;
   pause: number;
   content_bytes: string;
-  turn: Turn;
-  tool_context: ToolContext | null;
-  input: InputMessage[];
+  turn: unknown;
+  tool_context: unknown;
+  input: unknown;
   retries: number;
   provider_failures: number;
 }
@@ -59,17 +64,20 @@ const KNOWN = `tried as (select retries, provider_failures from generation_steps
 
 /**
  * Reads a run and its turn in one statement, which also marks the row as seen and, on a repeated try, counts it: a try
- * that never reached the database counts nothing. Null when the row is gone.
+ * that never reached the database counts nothing. Null when the row is gone, or its content.
+ * @throws GENERATION_FAILED when the content of a run under zero retention cannot be opened
  */
 export async function openStep(generationId: string, step: number, repeated: boolean): Promise<RunView | null> {
   const row = await queryOne<ViewRow>(
     `with ${SEEN}, ${repeated ? TRIED : KNOWN}
-     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input, c.tool_context, ${STEPS_AND_CALLS},
+     select g.project_id, g.trace_id, g.status, g.streamed, g.max_call_depth, g.pause, g.content_bytes, c.turn, c.input,
+       c.tool_context, ${SEAL_COLUMNS}, ${STEPS_AND_CALLS},
        coalesce((select retries from tried), 0) as retries, coalesce((select provider_failures from tried), 0) as provider_failures
      from generations g join generation_contents c on c.generation_id = g.id where g.id = $1`,
     [generationId, clock.now(), step],
   );
-  if (row === null) return null;
+  const seal = row === null ? null : sealOfRow(generationId, row);
+  if (row === null || seal === null) return null;
   return {
     generationId,
     projectId: row.project_id,
@@ -79,10 +87,12 @@ export async function openStep(generationId: string, step: number, repeated: boo
     maxCallDepth: row.max_call_depth,
     pause: row.pause,
     contentBytes: Number(row.content_bytes),
-    turn: row.turn,
-    toolContext: row.tool_context ?? {},
-    input: row.input,
-    ...readTurn(row),
+    contentMode: row.content_mode,
+    seal,
+    turn: seal.open('turn', row.turn) as Turn,
+    toolContext: (seal.open('tool_context', row.tool_context) as ToolContext | null) ?? {},
+    input: seal.open('input', row.input) as InputMessage[],
+    ...readTurn(row, seal),
     retries: row.retries,
     providerFailures: row.provider_failures,
   };
@@ -169,7 +179,7 @@ export async function storeStep(view: RunView, answer: StepAnswer): Promise<Step
   });
 }
 
-async function insertStep(tx: Tx, { generationId, projectId }: RunView, answer: StepAnswer): Promise<boolean> {
+async function insertStep(tx: Tx, { generationId, projectId, seal }: RunView, answer: StepAnswer): Promise<boolean> {
   const row = await queryOne(
     `insert into generation_steps (generation_id, step, project_id, stored_at, content, finish_reason, ai_provider_id, model,
        input_tokens, output_tokens, cached_tokens, started_at, cache_write_tokens, reasoning_tokens, cost_usd)
@@ -185,7 +195,7 @@ async function insertStep(tx: Tx, { generationId, projectId }: RunView, answer: 
       answer.step,
       projectId,
       clock.now(),
-      JSON.stringify({ parts: answer.parts }),
+      seal.seal(stepPlace(answer.step), { parts: answer.parts }),
       answer.finishReason,
       answer.aiProviderId,
       answer.model,
@@ -204,7 +214,7 @@ async function insertStep(tx: Tx, { generationId, projectId }: RunView, answer: 
 
 async function insertCalls(
   tx: Tx,
-  { generationId, projectId, pause }: RunView,
+  { generationId, projectId, pause, seal }: RunView,
   { step, calls }: StepAnswer,
 ): Promise<void> {
   if (calls.length === 0) return;
@@ -226,9 +236,9 @@ async function insertCalls(
       calls.map(({ toolName }) => toolName),
       calls.map(({ toolId }) => toolId),
       calls.map(({ kind }) => kind),
-      calls.map(({ args }) => JSON.stringify(args ?? null)),
-      calls.map(({ error }) => (error === null ? null : JSON.stringify(error))),
-      calls.map(({ pinned }) => (pinned == null ? null : JSON.stringify(pinned))),
+      calls.map(({ call, args }) => seal.seal(callPlace({ step, call }, 'args'), args ?? null)),
+      calls.map(({ call, error }) => (error === null ? null : seal.seal(callPlace({ step, call }, 'error'), error))),
+      calls.map(({ call, pinned }) => (pinned == null ? null : seal.seal(callPlace({ step, call }, 'pinned'), pinned))),
     ],
     tx,
   );

@@ -7,8 +7,8 @@ import type { Closing, Position } from './frames';
 import type { Generation } from './models';
 import { DEPTH_GUARD_TEXT, presentResult } from './present';
 import type { GenerationRows } from './present';
-import { generationRows } from './rows';
 import { awaitGenerationRest } from './runs';
+import { takeRows } from './scratch';
 import { getGeneration } from './service';
 import { Diverged, StreamReader } from './stream-reader';
 import type { SaidStep } from './stream-reader';
@@ -22,6 +22,7 @@ const OUTAGE_MS = 60_000;
 const ASK_AGAIN_MS = 1_000;
 const DIVERGED =
   'A part of this step had been sent before it was made again; read the generation for the whole answer.';
+const GONE = 'The content of the run was removed.';
 const INTERRUPTED = 'The stream was interrupted; the run goes on. Read the generation, or pick its stream up.';
 
 /** A stream that waits to be answered: who is to follow, and what to give back when nobody follows any more. */
@@ -91,7 +92,8 @@ interface Following {
 async function follow({ row, sink, afterPause, from, closing, until }: Following): Promise<void> {
   const live = streams.live(row.id);
   const broken = new AbortController();
-  const load = async (): Promise<SaidStep[]> => saidSteps(await rowsOf(row));
+  const read = rowsOf(row);
+  const load = async (): Promise<SaidStep[]> => saidSteps(await read());
   const reader = new StreamReader({ sink, live, load, ...(from === undefined ? {} : { from }) });
   const tell = (): Promise<void> =>
     reader.advance().catch((error: unknown) => {
@@ -103,7 +105,7 @@ async function follow({ row, sink, afterPause, from, closing, until }: Following
     if (from !== undefined) await reader.catchUp(await load());
     await tell();
     const rows = await restOf(
-      row,
+      { row, read },
       afterPause,
       until === undefined ? broken.signal : AbortSignal.any([broken.signal, until]),
     );
@@ -111,7 +113,6 @@ async function follow({ row, sink, afterPause, from, closing, until }: Following
       await reader.close(errorFrame(broken.signal.aborted ? DIVERGED : INTERRUPTED));
       return;
     }
-    await reader.catchUp(saidSteps(rows));
     await end(reader, rows, closing ?? null);
   } catch (error) {
     if (!(error instanceof Diverged)) throw error;
@@ -125,10 +126,14 @@ async function follow({ row, sink, afterPause, from, closing, until }: Following
  * The rows of a run once it rests; null when the wait was cut, or nobody can tell. An engine that cannot be reached is asked
  * again: what the model says here comes without it, and so does the settlement of a last step.
  */
-async function restOf(row: Generation, afterPause: number, cut: AbortSignal): Promise<GenerationRows | null> {
+async function restOf(
+  { row, read }: { row: Generation; read: () => Promise<GenerationRows> },
+  afterPause: number,
+  cut: AbortSignal,
+): Promise<GenerationRows | null> {
   let knownAt = clock.ms();
   for (let outcome: string = 'timeout'; ;) {
-    const rows = await rowsOf(row);
+    const rows = await read();
     if (rows.row.isSettled || (rows.row.status === 'requires_action' && rows.row.pause > afterPause)) return rows;
     if (cut.aborted || outcome === 'no-run') return null;
     if (outcome !== 'unknown') knownAt = clock.ms();
@@ -138,18 +143,33 @@ async function restOf(row: Generation, afterPause: number, cut: AbortSignal): Pr
   }
 }
 
-async function rowsOf(row: Generation): Promise<GenerationRows> {
-  const rows = await generationRows(row.projectId, row.id);
-  if (rows === null) throw new Error('the generation of a stream is gone');
-  return rows;
+/** Reads the rows of a run, one read after the other; under zero retention those of its end can be read only once. */
+function rowsOf({ projectId, id }: Generation): () => Promise<GenerationRows> {
+  let last: Promise<GenerationRows | null> = Promise.resolve(null);
+  const read = async (known: GenerationRows | null): Promise<GenerationRows> => {
+    if (known?.row.isSettled === true) return known;
+    const rows = await takeRows(projectId, id);
+    if (rows === null) throw new Error('the generation of a stream is gone');
+    return rows;
+  };
+  return () => {
+    const next = last.then(read);
+    last = next.catch(() => null);
+    return next;
+  };
 }
 
 const saidSteps = ({ steps }: GenerationRows): SaidStep[] =>
   steps.map(({ step, parts }) => ({ step, text: textOf(parts) }));
 
-/** Sends what closes a stream: the failure, or the pause if there is one, and the sign that it is complete. */
+/** Sends what is left to say, and what closes a stream: the failure, or the pause if there is one, and the sign that it is complete. */
 async function end(reader: StreamReader, rows: GenerationRows, closing: string | null): Promise<void> {
   const { row } = rows;
+  if (!rows.held) {
+    await reader.close(errorFrame(GONE));
+    return;
+  }
+  await reader.catchUp(saidSteps(rows));
   if (row.status === 'failed') {
     await reader.close(errorFrame(row.error?.message ?? 'The generation failed.'));
     return;

@@ -12,7 +12,7 @@ import type { Turn } from './turn';
  * Spec: Tools, resolution.
  */
 export async function resolveSurface(view: RunView, signal: AbortSignal): Promise<Turn | null> {
-  const { turn, projectId, toolContext, generationId } = view;
+  const { turn, projectId, toolContext, generationId, seal } = view;
   const listed = await Promise.all(
     (turn.unresolved ?? []).map(async ({ tool_id: id, name }) => ({
       id,
@@ -30,7 +30,7 @@ export async function resolveSurface(view: RunView, signal: AbortSignal): Promis
   };
   const stored = await queryOne(
     'update generation_contents set turn = $2, resolved_at = $3 where generation_id = $1 and resolved_at is null returning generation_id',
-    [generationId, JSON.stringify(whole), clock.now()],
+    [generationId, seal.seal('turn', whole), clock.now()],
   );
   return stored === null ? null : whole;
 }

@@ -3,6 +3,7 @@ import type { Generation } from './models';
 import type { PendingCall, StepRow } from './present';
 import { CALL_JSON, STEP_JSON, fromColumns, pendingCalls, readTurn } from './rows';
 import type { TurnJson } from './rows';
+import { plain } from './sealing';
 import type { StoredCall } from './turn';
 
 /** One finished step of a trace. */
@@ -14,7 +15,7 @@ export interface TraceStepRow {
   calls: StoredCall[];
 }
 
-/** Steps that may be shown: those of turns that rest, as in their transcripts, and whose content is still there. */
+/** Steps that may be shown, none of them sealed: those of turns that rest, as in their transcripts, and whose content is still there. */
 const SHOWN = `
   from generations g join generation_steps s on s.generation_id = g.id and s.stored_at is not null
   where g.project_id = $1 and g.trace_id = $2 and g.status <> 'in_progress' and g.content_redacted_at is null`;
@@ -43,7 +44,10 @@ export async function stepsOfTrace(
 
 /** A step that was purged between the page and its content is left out. */
 function stepRow(row: TurnJson & { generation_id: string; index: number }): TraceStepRow[] {
-  const { steps, calls } = readTurn({ steps: row.steps.filter(({ content }) => content !== null), calls: row.calls });
+  const { steps, calls } = readTurn(
+    { steps: row.steps.filter(({ content }) => content !== null), calls: row.calls },
+    plain,
+  );
   return steps.map((step) => ({ generationId: row.generation_id, index: row.index, step, calls }));
 }
 

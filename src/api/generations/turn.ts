@@ -91,7 +91,7 @@ export interface StoredCall {
 
 /** The tool of a call, as the turn has it; null when the model called none that is there. */
 export const toolOfCall = (
-  { tools, inputTools }: Turn,
+  { tools, inputTools }: Pick<Turn, 'tools' | 'inputTools'>,
   { step, call, toolName }: { step: number; call: number; toolName: string },
 ): ToolSnapshot | null =>
   (step === INPUT_STEP ? inputTools?.[call] : tools.find(({ name }) => name === toolName)) ?? null;

@@ -29,9 +29,12 @@ export const up = ({ context }: Step): Promise<void> =>
     add column awaited boolean not null default false;
   create index generations_initiator_idx on generations (initiator_generation_id) where initiator_generation_id is not null;
 
+  alter table projects add column trace_content_mode text not null default 'full' check (trace_content_mode in ('full', 'none'));
+
   -- The key that wraps what a run under zero retention works with; it goes with the content.
   alter table generation_contents add column tool_context json, add column key_id text, add column key_data bytea,
     add column resolved_at timestamptz(3);
+  create index generation_contents_sealed_idx on generation_contents (generation_id) where key_id is not null;
 
   alter table generation_steps add column cache_write_tokens bigint, add column reasoning_tokens bigint,
     add column cost_usd numeric(20, 12);
@@ -65,6 +68,7 @@ export const down = ({ context }: Step): Promise<void> =>
   alter table generation_calls drop column pinned, drop constraint generation_calls_kind_check,
     add constraint generation_calls_kind_check check (kind in ('client', 'http', 'none'));
   alter table generation_steps drop column cache_write_tokens, drop column reasoning_tokens, drop column cost_usd;
+  alter table projects drop column trace_content_mode;
   alter table generation_contents drop column tool_context, drop column key_id, drop column key_data, drop column resolved_at;
   delete from generations g where not exists (select 1 from agents a where a.project_id = g.project_id and a.id = g.agent_id);
   alter table generations drop column initiator_generation_id, drop column max_call_depth, drop column content_mode,

@@ -21,6 +21,8 @@ export class Project extends Model<InferAttributes<Project>, InferCreationAttrib
   declare auditReadsEnabled: boolean;
   /** Whether the managed ingestion rules exist. */
   declare managedConversion: boolean;
+  /** `none`: no content of generations and traces is kept. */
+  declare traceContentMode: CreationOptional<'full' | 'none'>;
   /** Null = content is kept as long as its record. */
   declare traceContentRetentionDays: number | null;
   declare createdAt: Date;
@@ -40,6 +42,7 @@ Project.init(
     maxOrchestrationRunDepth: { type: DataTypes.INTEGER },
     auditReadsEnabled: { type: DataTypes.BOOLEAN, allowNull: false },
     managedConversion: { type: DataTypes.BOOLEAN, allowNull: false },
+    traceContentMode: { type: DataTypes.TEXT, allowNull: false, defaultValue: 'full' },
     traceContentRetentionDays: { type: DataTypes.INTEGER },
     createdAt: { type: DataTypes.DATE(3), allowNull: false },
     updatedAt: { type: DataTypes.DATE(3), allowNull: false },

@@ -20,7 +20,7 @@ export const presentProject = ({ project, role }: SeenProject): z.output<typeof 
   audit_reads_enabled: project.auditReadsEnabled,
   managed_conversion: project.managedConversion,
   require_priced_model: false,
-  trace_content_mode: 'full',
+  trace_content_mode: project.traceContentMode,
   trace_content_retention_days: project.traceContentRetentionDays,
   created_at: project.createdAt.toISOString(),
   updated_at: project.updatedAt.toISOString(),

@@ -33,9 +33,9 @@ export const ProjectCreate = z
       .optional()
       .meta({ description: 'Refuse unpriced models; only false in this build' }),
     trace_content_mode: z
-      .literal('full', 'must be `full`: another mode is not available in this build')
+      .enum(['full', 'none'])
       .optional()
-      .meta({ description: 'What is kept of the content of generations; only `full` in this build' }),
+      .meta({ description: '`none`: the content of generations and traces is never kept' }),
     trace_content_retention_days: positive.optional().meta({ description: 'Days that content is kept; null = no end' }),
   })
   .meta({ id: 'ProjectCreate' });

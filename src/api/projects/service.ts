@@ -29,12 +29,16 @@ export interface NewProject {
   audit_reads_enabled?: boolean | undefined;
   managed_conversion?: boolean | undefined;
   require_priced_model?: false | undefined;
-  trace_content_mode?: 'full' | undefined;
+  trace_content_mode?: 'full' | 'none' | undefined;
   trace_content_retention_days?: number | null | undefined;
 }
 
-/** What the content of a project's runs is: kept, the one mode that a project can have in this build. */
-export const projectContentMode = (): 'full' | 'none' => 'full';
+/** Whether a project keeps the content of its runs, in the caller's transaction. @throws not_found */
+export async function projectContentMode(projectId: string, tx: Tx): Promise<'full' | 'none'> {
+  const project = await Project.findByPk(projectId, { attributes: ['traceContentMode'], transaction: tx });
+  if (project === null) throw notFound();
+  return project.traceContentMode;
+}
 
 export interface CreateProjectInput {
   userId: string;
@@ -78,6 +82,7 @@ async function insertProject(userId: string, body: NewProject, tx: Tx): Promise<
       maxOrchestrationRunDepth: body.max_orchestration_run_depth ?? null,
       auditReadsEnabled: body.audit_reads_enabled ?? false,
       managedConversion: body.managed_conversion ?? true,
+      traceContentMode: body.trace_content_mode ?? 'full',
       traceContentRetentionDays: body.trace_content_retention_days ?? null,
       pausedAt: null,
       pauseReason: null,
