@@ -1,4 +1,4 @@
-import { query, queryOne } from '../../src/api/core/db';
+import { inTransaction, query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { cancelRun, engine, runEnded, startRun } from '../../src/api/core/temporal';
 import { startModelServer } from '../../src/local/model-server';
@@ -225,6 +225,38 @@ test('a trace in which another agent took turns stays with that agent, its count
       { id: theirs, agent_id: other.id, step_count: 1, code: null },
     ]),
   );
+});
+
+test('the sealed error of a run that keeps nothing does not become that of its trace', async () => {
+  const [doomed, other] = [await buildAgent(space), await buildAgent(space)];
+  const shared = await trace(doomed.id);
+  await ran(doomed.id, shared, { error: 'GENERATION_FAILED' });
+  const sealed = await ran(other.id, shared, { error: 'AI_PROVIDER_ERROR' });
+  await query(`update generations set content_mode = 'none', error = '{"sealed":"x"}' where id = $1`, [sealed]);
+  await force(doomed.id);
+  await gone(doomed.id);
+  expect(await queryOne('select error from traces where id = $1', [shared])).toEqual({ error: null });
+});
+
+test('a run that names a trace which is being removed is refused', async () => {
+  const [doomed, other] = [await buildAgent(space), await buildAgent(space)];
+  const id = await trace(doomed.id);
+  const run = await inTransaction(async (tx) => {
+    await query('delete from traces where id = $1', [id], tx);
+    const asked = space.api.post(`${space.at}/agents/${other.id}/generate`, saying('x', { trace_id: id }));
+    const reply = asked.then((given) => given);
+    await eventually(async () => {
+      const blocked = await query(
+        'select 1 from pg_locks where not granted and pid in (select pid from pg_stat_activity where datname = current_database())',
+      );
+      expect(blocked).toHaveLength(1);
+    });
+    return { reply };
+  });
+  expect(await run.reply).toMatchObject({
+    status: 400,
+    body: { error: { code: 'VALIDATION_FAILED', details: [{ path: 'trace_id' }] } },
+  });
 });
 
 describe('a deletion whose run is lost', () => {

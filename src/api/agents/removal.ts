@@ -52,7 +52,7 @@ async function discount(projectId: string, removed: { trace_id: string; step_cou
   await query(
     `update traces t set step_count = greatest(0, t.step_count - gone.steps), updated_at = $4,
        error = (select g.error from generations g where g.trace_id = t.id and g.status = 'failed' and g.error is not null
-         order by g.completed_at desc, g.id desc limit 1)
+         and g.content_mode = 'full' order by g.completed_at desc, g.id desc limit 1)
      from (select trace_id, sum(steps)::int as steps from unnest($2::text[], $3::int[]) as r (trace_id, steps) group by trace_id) as gone
      where t.project_id = $1 and t.id = gone.trace_id`,
     [projectId, traceIds, removed.map(({ step_count: steps }) => steps), clock.now()],
