@@ -104,7 +104,7 @@ async function addApiKey(owner: Person, given: { projectId?: string } = {}): Pro
 /** Starts the application before the tests of a file and ends it after them; with `worker`, all workers in this process too. */
 export function useService({ worker = false }: { worker?: boolean } = {}): Service {
   let workers: RunningWorkers | undefined;
-  const steps = new StreamWorker();
+  let steps: StreamWorker | undefined;
   const service: Service = {
     server: createServer(),
     baseUrl: '',
@@ -115,6 +115,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     member: addMember,
     apiKey: addApiKey,
     startWorkers: async () => {
+      steps = new StreamWorker();
       await streams.useWorker(steps);
       workers = await startWorkers({
         mailer: {
@@ -126,8 +127,9 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
       });
     },
     stopWorkers: async () => {
-      await Promise.all([workers?.stop(), steps.stop()]);
+      await Promise.all([workers?.stop(), steps?.stop()]);
       workers = undefined;
+      steps = undefined;
     },
   };
   beforeAll(async () => {
