@@ -224,7 +224,8 @@ test('nobody listening, an address that is not allowed, and silence are 502', as
   listingLimits.timeoutMs = 15_000;
   expect([silent.status, silent.body.error.message]).toEqual([
     502,
-    'The openai provider could not be reached: no complete answer within 200 ms.',
+    // What was left of the time when the request went out.
+    expect.stringMatching(/^The openai provider could not be reached: no complete answer within (1\d\d|200) ms\.$/),
   ]);
 });
 
