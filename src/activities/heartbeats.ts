@@ -12,7 +12,8 @@ const BEAT_MS = 1_000;
 const JOIN_GRACE_MS = 5_000;
 
 /**
- * Runs `fn` while telling the engine every second that this try is alive. The signal fires when the engine takes the try
+ * Runs `fn` while telling the engine every second that this try is alive; the start counts as the first beat, and most tries
+ * need no other. The signal fires when the engine takes the try
  * back: cancelled, replaced by another one, or the worker's grace time is over.
  */
 export async function withHeartbeats<T>(fn: (attempt: Attempt) => Promise<T>): Promise<T> {
@@ -21,7 +22,6 @@ export async function withHeartbeats<T>(fn: (attempt: Attempt) => Promise<T>): P
     const details = context.cancellationDetails;
     return details !== undefined && (details.notFound || details.timedOut);
   };
-  heartbeat();
   const beat = setInterval(() => {
     heartbeat();
   }, BEAT_MS);

@@ -31,7 +31,6 @@ import type { ParsedCall } from '../api/generations/turn';
 import { languageModel, promptCacheOptions } from '../api/providers/adapters';
 import type { ModelAccess } from '../api/providers/adapters';
 import { providerFailureOf } from '../api/providers/failures';
-import { stepCost } from '../api/providers/prices';
 import { providerAccess } from '../api/providers/service';
 import { resolveSurface } from '../api/generations/surface';
 import { prepareArguments } from '../api/tools/call';
@@ -197,17 +196,6 @@ async function failedCall({ view, step, said }: ModelCall, error: unknown): Prom
   );
 }
 
-/** What the step costs, by the prices that held when it began. */
-const costOf = (view: RunView, provider: string, tokens: StepCounts, at: Date): Promise<string | null> =>
-  stepCost({
-    projectId: view.projectId,
-    aiProviderId: view.turn.aiProviderId,
-    provider,
-    model: view.turn.model,
-    tokens: { ...tokens, input: tokens.input - tokens.cached - tokens.cacheWrite },
-    at,
-  });
-
 const countsOf = ({ inputTokens, outputTokens }: ModelAnswer['usage']): StepCounts => ({
   input: inputTokens.total ?? 0,
   output: outputTokens.total ?? 0,
@@ -221,19 +209,15 @@ async function store(call: ModelCall, result: ModelAnswer, startedAt: Date): Pro
   const { turn } = view;
   const calls = await checked(view, callsOf(offeredTools(turn, step), result.content));
   const finishReason = result.finishReason.unified;
-  const tokens = countsOf(result.usage);
-  const [ending, costUsd] = await Promise.all([
-    endingOf(view, calls, result),
-    costOf(view, call.access.provider, tokens, startedAt),
-  ]);
+  const ending = await endingOf(view, calls, result);
   const stored = await storeStep(view, {
     step,
     parts: result.content,
     finishReason,
     model: turn.model,
     aiProviderId: turn.aiProviderId,
-    tokens,
-    costUsd,
+    tokens: countsOf(result.usage),
+    vendor: call.access.provider,
     startedAt,
     calls: ending === null ? calls : [],
     ending,

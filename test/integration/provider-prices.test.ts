@@ -1,6 +1,7 @@
 import { inTransaction, query } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
-import { stepCost } from '../../src/api/providers/prices';
+import type { Tx } from '../../src/api/core/db';
+import { countOf, stepCostSql } from '../../src/api/providers/prices';
 import type { StepTokens } from '../../src/api/providers/prices';
 import { useService } from '../support/app';
 import { created } from '../support/builders';
@@ -26,16 +27,29 @@ const price = { model: 'm', component: 'input_tokens', unit: 'token', unit_price
 const put = (...rows: object[]): Promise<Reply> => api.put(prices, { prices: rows });
 const refused = ({ status, body }: Reply) => [status, body.error.code, body.error.details?.[0]?.path];
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString();
-const cost = (tokens: Partial<StepTokens>, given: object = {}) =>
-  stepCost({
-    projectId,
-    aiProviderId: providerId,
-    provider: 'openai',
-    model: 'm',
-    tokens: { input: 0, cached: 0, cacheWrite: 0, output: 0, ...tokens },
-    at: new Date(Date.now() + 1_000),
-    ...given,
-  });
+const COST = `select ${stepCostSql({
+  projectId: '$1',
+  aiProviderId: '$2',
+  vendor: '$3',
+  model: '$4',
+  at: '$5',
+  tokens: { input: '$6', cached: '$7', cacheWrite: '$8', output: '$9' },
+})}::text as cost`;
+const cost = async (
+  tokens: Partial<StepTokens>,
+  given: Partial<Record<'model' | 'provider' | 'projectId' | 'aiProviderId', string>> & { at?: Date } = {},
+  tx?: Tx,
+) => {
+  const { model = 'm', at = new Date(Date.now() + 1_000), provider = 'openai' } = given;
+  const { input = 0, cached = 0, cacheWrite = 0, output = 0 } = tokens;
+  const counts = [input, cached, cacheWrite, output].map(countOf);
+  const rows = await query<{ cost: string | null }>(
+    COST,
+    [given.projectId ?? projectId, given.aiProviderId ?? providerId, provider, model, at, ...counts],
+    tx,
+  );
+  return rows[0]?.cost ?? null;
+};
 /** A row of another scope than a provider's. */
 const rowOf = (given: { project: string | null; provider?: string; unitPrice: string; from?: Date }) =>
   query(
@@ -133,12 +147,7 @@ describe('the cost of a step', () => {
   test('is the sum over its components, in decimals', async () => {
     await priced();
     expect(await cost({ input: 100, output: 50 })).toBe('0.000200000000');
-    expect(
-      await inTransaction(async (tx) => {
-        const step = { projectId, aiProviderId: providerId, provider: 'openai', model: 'm', at: new Date() };
-        return stepCost({ ...step, tokens: { input: 0, cached: 0, cacheWrite: 0, output: 0 } }, tx);
-      }),
-    ).toBe('0.000000000000');
+    expect(await inTransaction((tx) => cost({}, { at: new Date() }, tx))).toBe('0.000000000000');
   });
 
   test('takes the input price for cached and cache-written tokens without one of their own', async () => {

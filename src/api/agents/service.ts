@@ -114,18 +114,21 @@ export const listAgents = (projectId: string, page: { limit: number; offset: num
 export type ServedConfig = AgentConfig & { ai_provider_id: string };
 
 /**
- * The configuration that serves a generation now, or null when there is no such agent. Inside a transaction the agent is
+ * The configuration that serves a generation now, with the model that its provider has for agents that name none; null when
+ * there is no such agent. Inside a transaction the agent is
  * held until it ends, so that it is not deleted while the generation is written.
  */
 export async function servedAgent(
   projectId: string,
   agentId: string,
   tx?: Tx,
-): Promise<{ id: string; version: number; config: ServedConfig } | null> {
+): Promise<{ id: string; version: number; config: ServedConfig; defaultModel: string | null } | null> {
   if (!isId('agent', agentId)) return null;
-  const lock = tx === undefined ? '' : ' for key share';
+  const lock = tx === undefined ? '' : ' for key share of a';
   return queryOne(
-    `select id, version, config from agents where project_id = $1 and id = $2${lock}`,
+    `select a.id, a.version, a.config, p.default_model as "defaultModel" from agents a
+     left join ai_providers p on p.project_id = a.project_id and p.id = a.config ->> 'ai_provider_id'
+     where a.project_id = $1 and a.id = $2${lock}`,
     [projectId, agentId],
     tx,
   );

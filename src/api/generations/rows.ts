@@ -98,7 +98,7 @@ export async function generationRows(
   tx?: Tx,
 ): Promise<GenerationRows | null> {
   const found = await queryOne<FoundRow>(
-    `select g.*, ${SEAL_COLUMNS}, c.input, c.generation_id is not null as held,
+    `select ${generationColumns('g.')}, c.key_id, c.key_data, c.input, c.generation_id is not null as held,
        case when g.content_mode = 'none' then c.turn else json_build_object('outputSchema', c.turn -> 'outputSchema') end as turn,
        ${STEPS_AND_CALLS}
      from generations g left join generation_contents c on c.generation_id = g.id
@@ -138,15 +138,28 @@ export async function toolsOf(generationId: string): Promise<ToolSnapshot[]> {
   return (seal?.open('turn', row?.turn) as Turn | null | undefined)?.tools ?? [];
 }
 
-/** A model instance out of the columns of a raw statement. */
+/** Attributes of a generation by the columns that hold them. */
+const ATTRIBUTES = new Map(
+  Object.entries(Generation.getAttributes()).map(([name, { field }]) => [field ?? name, name]),
+);
+
+/** The columns of a generation, for statements whose plan must outlive a new column; `of` is the alias with its dot. */
+export const generationColumns = (of = ''): string => [...ATTRIBUTES.keys()].map((column) => of + column).join(', ');
+
+/** A model instance out of the columns of a raw statement; those that no attribute has are left out. */
 export function fromColumns(columns: Record<string, unknown>): Generation {
-  const attributes = Object.fromEntries(
-    Object.entries(columns).map(([name, value]) => [
-      name.replace(/_([a-z])/g, (_all, letter: string) => letter.toUpperCase()),
-      value,
-    ]),
-  );
+  const attributes: Record<string, unknown> = {};
+  for (const [column, name] of ATTRIBUTES) if (column in columns) attributes[name] = columns[column];
   return Generation.build(attributes as never, { isNewRecord: false, raw: true });
+}
+
+/** A generation of the project without its turn, or null. */
+export async function findGeneration(projectId: string, id: string): Promise<Generation | null> {
+  const columns = await queryOne<Record<string, unknown>>(
+    `select ${generationColumns()} from generations where project_id = $1 and id = $2`,
+    [projectId, id],
+  );
+  return columns === null ? null : fromColumns(columns);
 }
 
 type PendingRow = SealRow & {

@@ -1,35 +1,31 @@
-import { newId } from '../core/ids';
-import { principalOf } from '../core/access';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
-import { inTransaction, isDatabaseDown, isUniqueViolation, query, queryOne } from '../core/db';
-import type { Tx } from '../core/db';
-import { ApiError, catalog, invalidInput, notFound, unavailable } from '../core/errors';
+import { queryOne } from '../core/db';
+import { ApiError, catalog, notFound } from '../core/errors';
 import type { ErrorCode } from '../core/errors';
 import { faultPoint } from '../core/faults';
 import { listByOffset } from '../core/pages';
 import { servedAgent } from '../agents/service';
-import { findProvider } from '../providers/service';
 import { assertRunnable } from '../projects/service';
 import type { ProjectAccess } from '../core/route';
 import { toolContextOf } from '../tools/context';
 import type { ToolContext } from '../tools/context';
 import { toolSurface } from '../tools/resolve';
 import { config } from '../core/config';
+import { accept } from './acceptance';
+import type { Accepting } from './acceptance';
 import { requestHashOf } from './idempotency';
 import { dialogueOf, refuseSystemMessages } from './inputs';
-import type { GivenMessage, InputCall } from './inputs';
+import type { GivenMessage } from './inputs';
 import { Generation } from './models';
 import type { GenerationError, GenerationStatus } from './models';
-import { generationRows } from './rows';
+import { findGeneration, generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
 import { takeRows } from './scratch';
-import { callPlace, newSeal } from './sealing';
-import type { ContentMode, NewSeal } from './sealing';
+import type { ContentMode } from './sealing';
 import { streams } from './streams';
 import type { Steering } from './steering';
-import { INPUT_STEP } from './turn';
-import type { InputMessage, Turn } from './turn';
+import type { Turn } from './turn';
 import type { GenerationRows } from './present';
 
 export interface GenerateInput {
@@ -75,7 +71,7 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   assertRunnable(input.project);
   const dialogue = await dialogueOf(input.project.id, input.messages);
   const inputTools = dialogue.calls.map(({ tool }) => tool);
-  const turn = { ...(await resolveTurn(input.project.id, agent.config)), inputTools };
+  const turn = { ...(await resolveTurn(input.project.id, agent)), inputTools };
   const contentMode = contentModeOf(input.project, agent.config);
   const accepting = { input, ...dialogue, toolContext, hash, turn, agentVersion: agent.version, contentMode };
   if (input.mode === 'stream') return stream(accepting);
@@ -150,23 +146,22 @@ async function repeatOf(
   return generationRows({ projectId: project.id, generationId: claim.id });
 }
 
-type ServedConfig = NonNullable<Awaited<ReturnType<typeof servedAgent>>>['config'];
+type ServedAgent = NonNullable<Awaited<ReturnType<typeof servedAgent>>>;
+type ServedConfig = ServedAgent['config'];
 
 /** What is kept of a run: an agent may keep less than its project does, never more. Spec: Agents, `trace_content_mode`. */
 const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: ServedConfig): ContentMode =>
   project.traceContentMode === 'none' ? 'none' : (own ?? 'full');
 
 /** Model source and tool surface, resolved once a turn and stored with it. */
-async function resolveTurn(projectId: string, served: ServedConfig): Promise<Turn> {
+async function resolveTurn(projectId: string, { config: served, defaultModel }: ServedAgent): Promise<Turn> {
   const toolIds = (served.tool_bindings ?? []).map(({ tool_id }) => tool_id);
-  const [provider, surface] = await Promise.all([
-    findProvider(projectId, served.ai_provider_id),
-    toolIds.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : toolSurface(projectId, toolIds),
-  ]);
+  const surface =
+    toolIds.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : await toolSurface(projectId, toolIds);
   return {
     instructions: served.instructions,
     aiProviderId: served.ai_provider_id,
-    model: served.model ?? provider?.defaultModel ?? '',
+    model: served.model ?? defaultModel ?? '',
     temperature: served.temperature,
     maxSteps: served.max_steps,
     maxContextMessages: served.max_context_messages,
@@ -188,142 +183,6 @@ const steeringOf = (served: ServedConfig): Steering => ({
   stepRules: served.step_rules ?? [],
   activeToolIds: served.active_tool_ids ?? [],
 });
-
-interface Accepting {
-  input: GenerateInput;
-  messages: InputMessage[];
-  calls: InputCall[];
-  toolContext: ToolContext;
-  hash: Buffer | null;
-  turn: Turn;
-  agentVersion: number;
-  contentMode: ContentMode;
-}
-
-/** Commits the run; null when its idempotency key was claimed meanwhile, or its agent deleted. */
-async function accept(accepting: Accepting): Promise<Generation | null> {
-  const { input, messages, hash, agentVersion, contentMode } = accepting;
-  const now = clock.now();
-  const id = newId('generation');
-  const sealing = newSeal(contentMode, id);
-  const redaction = contentMode === 'none' ? redactedAtBirth(now) : null;
-  const principal = principalOf(input.caller);
-  try {
-    return await inTransaction(async (tx) => {
-      const traceId = await traceFor(input, contentMode, now, tx);
-      if (traceId === null) return null;
-      const row = await Generation.create(
-        {
-          id,
-          projectId: input.project.id,
-          agentId: input.agentId,
-          agentVersion,
-          traceId,
-          status: 'in_progress',
-          contentBytes: Buffer.byteLength(JSON.stringify(messages)),
-          actionId: input.actionId,
-          metadata: contentMode === 'none' ? null : input.metadata,
-          idempotencyKey: input.idempotencyKey,
-          requestHash: hash,
-          streamed: input.mode === 'stream',
-          maxCallDepth: input.maxCallDepth ?? 10,
-          awaited: input.mode !== 'background',
-          startedByPrincipalType: principal.type,
-          startedByPrincipalId: principal.id,
-          requestId: input.requestId,
-          contentMode,
-          ...redaction,
-          createdAt: now,
-          updatedAt: now,
-        },
-        { transaction: tx },
-      );
-      await insertContents(tx, row, sealing, accepting);
-      return row;
-    });
-  } catch (error) {
-    if (isUniqueViolation(error, 'generations_idempotency_idx')) return null;
-    if (isDatabaseDown(error)) throw unavailable(COMMIT_UNKNOWN);
-    throw error;
-  }
-}
-
-/** Content and the calls that fill messages, which are due before the first model step; under zero retention all of it is sealed. */
-async function insertContents(tx: Tx, row: Generation, { seal, key }: NewSeal, accepting: Accepting): Promise<void> {
-  const { messages, turn, toolContext, calls } = accepting;
-  await query(
-    `insert into generation_contents (generation_id, project_id, input, turn, tool_context, key_id, key_data)
-     values ($1, $2, $3, $4, $5, $6, $7)`,
-    [
-      row.id,
-      row.projectId,
-      seal.seal('input', messages),
-      seal.seal('turn', turn),
-      seal.seal('tool_context', toolContext),
-      key?.keyId ?? null,
-      key?.data ?? null,
-    ],
-    tx,
-  );
-  if (calls.length === 0) return;
-  await query(
-    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, args)
-     select $1, $2, c.call - 1, $3, 'input-' || c.call, c.tool_name, c.tool_id, c.kind, c.args::json
-     from unnest($4::text[], $5::text[], $6::text[], $7::text[]) with ordinality as c (tool_name, tool_id, kind, args, call)`,
-    [
-      row.id,
-      INPUT_STEP,
-      row.projectId,
-      calls.map(({ tool }) => tool.name),
-      calls.map(({ tool }) => tool.id),
-      calls.map(({ tool }) => tool.type),
-      calls.map(({ args }, call) => seal.seal(callPlace({ step: INPUT_STEP, call }, 'args'), args)),
-    ],
-    tx,
-  );
-}
-
-/** Nothing is ever written in the clear, so nothing is there to be removed later. Spec: Generations, what is kept. */
-const redactedAtBirth = (now: Date) => ({
-  contentRedactedAt: now,
-  contentRedactedByPrincipalType: 'system',
-  contentRedactedByPrincipalId: 'zero_retention',
-});
-
-/** The database went away around the commit: only the caller's own key can tell a repeat from a second run. */
-const COMMIT_UNKNOWN =
-  'Whether the run was accepted is unknown. Ask again with the same idempotency_key; without one a repeat may run twice.';
-
-const AGENT_HELD = 'held as (select id from agents where project_id = $1 and id = $2 for key share)';
-
-/**
- * The trace of a new run, made redacted under zero retention; agent and trace are held until the transaction ends. Null when
- * the agent is gone.
- * @throws VALIDATION_FAILED when the named trace is not there, or is being removed
- */
-async function traceFor(input: GenerateInput, mode: ContentMode, now: Date, tx: Tx): Promise<string | null> {
-  const agent = [input.project.id, input.agentId];
-  if (input.traceId === null) {
-    const made = await queryOne<{ id: string }>(
-      `with ${AGENT_HELD} insert into traces (id, project_id, agent_id, created_at, updated_at,
-         content_redacted_at, content_redacted_by_principal_type, content_redacted_by_principal_id)
-       select $3, $1, id, $4, $4, case when $5 then $4::timestamptz end, case when $5 then 'system' end,
-         case when $5 then 'zero_retention' end
-       from held returning id`,
-      [...agent, newId('trace'), now, mode === 'none'],
-      tx,
-    );
-    return made?.id ?? null;
-  }
-  const found = await queryOne<{ agent: string | null; trace: string | null }>(
-    `with ${AGENT_HELD}, kept as (select id from traces where project_id = $1 and id = $3 for key share)
-     select (select id from held) as agent, (select id from kept) as trace`,
-    [...agent, input.traceId],
-    tx,
-  );
-  if (found?.trace == null) throw invalidInput('VALIDATION_FAILED', 'trace_id', 'is not a trace of this project');
-  return found.agent === null ? null : found.trace;
-}
 
 /**
  * Waits until a run settles or pauses after `afterPause`, and answers it from its rows; a run that does not rest in time,
@@ -357,7 +216,7 @@ export function failureOf(row: Generation): ApiError {
 
 /** A generation of the project, or of one of its agents. @throws not_found */
 export async function getGeneration(projectId: string, id: string): Promise<Generation> {
-  const row = await Generation.findOne({ where: { projectId, id } });
+  const row = await findGeneration(projectId, id);
   if (row === null) throw notFound();
   return row;
 }

@@ -6,8 +6,21 @@ import { failure } from './endings';
 import type { Ending } from './endings';
 import { presentGeneration } from './present';
 import type { Generation, GenerationError } from './models';
-import { fromColumns } from './rows';
+import { fromColumns, generationColumns } from './rows';
 import { dropContent, sealOf } from './scratch';
+
+/** Submissions that were not taken go with the settlement. */
+const SETTLE = `
+  with settled as (
+    update generations set status = $2, stop_reason = $3, error = case when content_mode = 'full' then $4::json end,
+      completed_at = $5, last_activity_at = $5, updated_at = $5, run_seen_at = coalesce(run_seen_at, $5)
+    where id = $1 and status in ('in_progress', 'requires_action') returning ${generationColumns()}),
+  losers as (
+    delete from generation_submissions s using settled where s.generation_id = settled.id and s.accepted_at is null),
+  told as (
+    update traces t set error = coalesce(settled.error, t.error), updated_at = $5 from settled
+    where t.project_id = settled.project_id and t.id = settled.trace_id)
+  select ${generationColumns()} from settled`;
 
 /**
  * Settles a generation in the caller's transaction: status, event and deliveries commit together, with whatever step
@@ -19,21 +32,13 @@ export async function settle(tx: Tx, generationId: string, ending: Ending): Prom
   const now = clock.now();
   const error = ending.status === 'failed' ? ending.error : null;
   const columns = await queryOne<Record<string, unknown>>(
-    `update generations set status = $2, stop_reason = $3, error = case when content_mode = 'full' then $4::json end, completed_at = $5, last_activity_at = $5,
-       updated_at = $5, run_seen_at = coalesce(run_seen_at, $5)
-     where id = $1 and status in ('in_progress', 'requires_action') returning *`,
+    SETTLE,
     [generationId, ending.status, ending.stopReason, error === null ? null : JSON.stringify(error), now],
     tx,
   );
   if (columns === null) return null;
   const row = fromColumns(columns);
   if (row.contentMode === 'none') await removeOrLeave(tx, row, error);
-  await query(
-    `with losers as (delete from generation_submissions where generation_id = $1 and accepted_at is null)
-     update traces set error = coalesce($3::json, error), updated_at = $4 where project_id = $2 and id = $5`,
-    [generationId, row.projectId, row.error === null ? null : JSON.stringify(row.error), now, row.traceId],
-    tx,
-  );
   if (row.streamed) return [];
   return recordEvent(tx, {
     projectId: row.projectId,

@@ -1,8 +1,9 @@
 import type { LanguageModelV3Content } from '@ai-sdk/provider';
 import { clock } from '../core/clock';
-import { inTransaction, query, queryOne } from '../core/db';
+import { inTransaction, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { log } from '../core/log';
+import { countOf, stepCostSql } from '../providers/prices';
 import type { ToolContext } from '../tools/context';
 import { STEPS_AND_CALLS, readTurn } from './rows';
 import type { TurnJson } from './rows';
@@ -137,8 +138,8 @@ export interface StepAnswer {
   model: string;
   aiProviderId: string;
   tokens: StepCounts;
-  /** US dollars, decimal text; null when no price is known. */
-  costUsd: string | null;
+  /** Slug of the vendor that served: with provider, model and time it says what the tokens cost. */
+  vendor: string;
   startedAt: Date;
   calls: ParsedCall[];
   /** Set when the step ends the run. */
@@ -149,122 +150,103 @@ export interface StepAnswer {
 export type StepStored = { kind: 'stored'; deliveryIds: string[] } | { kind: 'late' } | { kind: 'gone' };
 
 /**
- * Stores a finished step, with its counts and calls, and settles the run in the same transaction when it is the last.
+ * One statement, so that a step in the midst of a run costs one round trip. Everything hangs from `stored`, which holds the
+ * run's row and is empty where another writer was first.
+ */
+const STORE = `
+  with open as (select status from generations where id = $1 for update),
+  stored as (
+    insert into generation_steps (generation_id, step, project_id, stored_at, content, finish_reason, ai_provider_id, model,
+      input_tokens, output_tokens, cached_tokens, started_at, cache_write_tokens, reasoning_tokens, cost_usd)
+    select $1, $2::integer, $3, $4::timestamptz, $5::json, $6, $7, $8, $9::bigint, $10::bigint, $11::bigint, $12::timestamptz,
+      $13::bigint, $14::bigint, ${stepCostSql({
+        projectId: '$3',
+        aiProviderId: '$7',
+        vendor: '$15',
+        model: '$8',
+        at: '$12',
+        tokens: { input: '$16', cached: '$17', cacheWrite: '$18', output: '$19' },
+      })}
+    from open where open.status in ('in_progress', 'requires_action')
+    on conflict (generation_id, step) do update set stored_at = excluded.stored_at, content = excluded.content,
+      finish_reason = excluded.finish_reason, ai_provider_id = excluded.ai_provider_id, model = excluded.model,
+      input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens, cached_tokens = excluded.cached_tokens,
+      started_at = excluded.started_at, cache_write_tokens = excluded.cache_write_tokens,
+      reasoning_tokens = excluded.reasoning_tokens, cost_usd = excluded.cost_usd
+    where generation_steps.stored_at is null returning step, cost_usd),
+  called as (
+    insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error,
+      answered_at, pinned)
+    select $1, stored.step, c.call, $3, c.call_id, c.tool_name, c.tool_id, c.kind, case when c.kind = 'client' then $20::integer end,
+      c.args::json, c.error::json, case when c.error is not null then $4::timestamptz end, c.pinned::json
+    from stored, unnest($21::integer[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], $28::text[])
+      as c (call, call_id, tool_name, tool_id, kind, args, error, pinned)),
+  counted as (
+    update traces t set step_count = step_count + 1, updated_at = $4 from stored where t.project_id = $3 and t.id = $29),
+  added as (
+    update generations g set step_count = step_count + 1, input_tokens = input_tokens + $9, output_tokens = output_tokens + $10,
+      cached_tokens = cached_tokens + $11, cost_usd = coalesce(g.cost_usd + stored.cost_usd, g.cost_usd, stored.cost_usd),
+      ai_provider_id = $7, model = $8, content_bytes = content_bytes + $30, last_activity_at = $4, updated_at = $4
+    from stored where g.id = $1)
+  select (select status from open) as status, exists (select 1 from stored) as stored`;
+
+function storeBinds({ generationId, projectId, traceId, pause, seal }: RunView, answer: StepAnswer): unknown[] {
+  const { step, tokens, calls } = answer;
+  return [
+    generationId,
+    step,
+    projectId,
+    clock.now(),
+    seal.seal(stepPlace(step), { parts: answer.parts }),
+    answer.finishReason,
+    answer.aiProviderId,
+    answer.model,
+    tokens.input,
+    tokens.output,
+    tokens.cached,
+    answer.startedAt,
+    tokens.cacheWrite,
+    tokens.reasoning,
+    answer.vendor,
+    ...[tokens.input - tokens.cached - tokens.cacheWrite, tokens.cached, tokens.cacheWrite, tokens.output].map(countOf),
+    pause + 1,
+    calls.map(({ call }) => call),
+    calls.map(({ callId }) => callId),
+    calls.map(({ toolName }) => toolName),
+    calls.map(({ toolId }) => toolId),
+    calls.map(({ kind }) => kind),
+    calls.map(({ call, args }) => seal.seal(callPlace({ step, call }, 'args'), args ?? null)),
+    calls.map(({ call, error }) => (error === null ? null : seal.seal(callPlace({ step, call }, 'error'), error))),
+    calls.map(({ call, pinned }) => (pinned == null ? null : seal.seal(callPlace({ step, call }, 'pinned'), pinned))),
+    traceId,
+    Buffer.byteLength(JSON.stringify(answer.parts)),
+  ];
+}
+
+/**
+ * Stores a finished step, with its counts, cost and calls, and settles the run in the same transaction when it is the last.
  * The first writer wins; a late one changes nothing and is logged. Safe to repeat.
  */
 export async function storeStep(view: RunView, answer: StepAnswer): Promise<StepStored> {
-  const { generationId } = view;
+  const { ending } = answer;
+  if (ending === null) return insertStep(view, answer);
   return inTransaction(async (tx) => {
-    const open = await queryOne<{ status: string }>(
-      'select status from generations where id = $1 for update',
-      [generationId],
-      tx,
-    );
-    if (open === null) return { kind: 'gone' };
-    const settled = open.status === 'completed' || open.status === 'failed';
-    if (settled || !(await insertStep(tx, view, answer))) {
-      log.warn({
-        msg: 'late_result',
-        generation_id: generationId,
-        step: answer.step,
-        input_tokens: answer.tokens.input,
-        output_tokens: answer.tokens.output,
-      });
-      return { kind: 'late' };
-    }
-    await insertCalls(tx, view, answer);
-    await addUp(tx, view, answer);
-    const deliveryIds = answer.ending === null ? [] : ((await settle(tx, generationId, answer.ending)) ?? []);
-    return { kind: 'stored', deliveryIds };
+    const stored = await insertStep(view, answer, tx);
+    if (stored.kind !== 'stored') return stored;
+    return { kind: 'stored', deliveryIds: (await settle(tx, view.generationId, ending)) ?? [] };
   });
 }
 
-async function insertStep(tx: Tx, { generationId, projectId, seal }: RunView, answer: StepAnswer): Promise<boolean> {
-  const row = await queryOne(
-    `insert into generation_steps (generation_id, step, project_id, stored_at, content, finish_reason, ai_provider_id, model,
-       input_tokens, output_tokens, cached_tokens, started_at, cache_write_tokens, reasoning_tokens, cost_usd)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-     on conflict (generation_id, step) do update set stored_at = excluded.stored_at, content = excluded.content,
-       finish_reason = excluded.finish_reason, ai_provider_id = excluded.ai_provider_id, model = excluded.model,
-       input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens, cached_tokens = excluded.cached_tokens,
-       started_at = excluded.started_at, cache_write_tokens = excluded.cache_write_tokens,
-       reasoning_tokens = excluded.reasoning_tokens, cost_usd = excluded.cost_usd
-     where generation_steps.stored_at is null returning step`,
-    [
-      generationId,
-      answer.step,
-      projectId,
-      clock.now(),
-      seal.seal(stepPlace(answer.step), { parts: answer.parts }),
-      answer.finishReason,
-      answer.aiProviderId,
-      answer.model,
-      answer.tokens.input,
-      answer.tokens.output,
-      answer.tokens.cached,
-      answer.startedAt,
-      answer.tokens.cacheWrite,
-      answer.tokens.reasoning,
-      answer.costUsd,
-    ],
-    tx,
-  );
-  return row !== null;
-}
-
-async function insertCalls(
-  tx: Tx,
-  { generationId, projectId, pause, seal }: RunView,
-  { step, calls }: StepAnswer,
-): Promise<void> {
-  if (calls.length === 0) return;
-  const now = clock.now();
-  await query(
-    `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, pause, args, error, answered_at, pinned)
-     select $1, $2, c.call, $3, c.call_id, c.tool_name, c.tool_id, c.kind, case when c.kind = 'client' then $4::int end, c.args::json,
-       c.error::json, case when c.error is not null then $5::timestamptz end, c.pinned::json
-     from unnest($6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
-       as c (call, call_id, tool_name, tool_id, kind, args, error, pinned)`,
-    [
-      generationId,
-      step,
-      projectId,
-      pause + 1,
-      now,
-      calls.map(({ call }) => call),
-      calls.map(({ callId }) => callId),
-      calls.map(({ toolName }) => toolName),
-      calls.map(({ toolId }) => toolId),
-      calls.map(({ kind }) => kind),
-      calls.map(({ call, args }) => seal.seal(callPlace({ step, call }, 'args'), args ?? null)),
-      calls.map(({ call, error }) => (error === null ? null : seal.seal(callPlace({ step, call }, 'error'), error))),
-      calls.map(({ call, pinned }) => (pinned == null ? null : seal.seal(callPlace({ step, call }, 'pinned'), pinned))),
-    ],
-    tx,
-  );
-}
-
-async function addUp(tx: Tx, { generationId, projectId, traceId }: RunView, answer: StepAnswer): Promise<void> {
-  const bytes = Buffer.byteLength(JSON.stringify(answer.parts));
-  await query(
-    `with counted as (update traces set step_count = step_count + 1, updated_at = $2 where project_id = $9 and id = $10)
-     update generations set step_count = step_count + 1, input_tokens = input_tokens + $3, output_tokens = output_tokens + $4,
-       cached_tokens = cached_tokens + $5, cost_usd = coalesce(cost_usd + $11::numeric, cost_usd, $11::numeric), ai_provider_id = $6, model = $7, content_bytes = content_bytes + $8,
-       last_activity_at = $2, updated_at = $2
-     where id = $1`,
-    [
-      generationId,
-      clock.now(),
-      answer.tokens.input,
-      answer.tokens.output,
-      answer.tokens.cached,
-      answer.aiProviderId,
-      answer.model,
-      bytes,
-      projectId,
-      traceId,
-      answer.costUsd,
-    ],
-    tx,
-  );
+async function insertStep(view: RunView, answer: StepAnswer, tx?: Tx): Promise<StepStored> {
+  const found = await queryOne<{ status: string | null; stored: boolean }>(STORE, storeBinds(view, answer), tx);
+  if (found?.status == null) return { kind: 'gone' };
+  if (found.stored) return { kind: 'stored', deliveryIds: [] };
+  log.warn({
+    msg: 'late_result',
+    generation_id: view.generationId,
+    step: answer.step,
+    input_tokens: answer.tokens.input,
+    output_tokens: answer.tokens.output,
+  });
+  return { kind: 'late' };
 }

@@ -1,7 +1,7 @@
 import { query, queryOne } from '../core/db';
 import type { Generation } from './models';
 import type { PendingCall, StepRow } from './present';
-import { CALL_JSON, STEP_JSON, fromColumns, pendingCalls, readTurn } from './rows';
+import { CALL_JSON, STEP_JSON, fromColumns, pendingCalls, readTurn, generationColumns } from './rows';
 import type { TurnJson } from './rows';
 import { plain } from './sealing';
 import type { StoredCall } from './turn';
@@ -65,7 +65,8 @@ export async function generationsOfTraces(
 ): Promise<{ byTrace: ReadonlyMap<string, TreeGeneration[]>; complete: boolean }> {
   const found = (
     await query<Record<string, unknown>>(
-      `select * from generations where project_id = $1 and trace_id = any($2::text[]) order by created_at, id limit $3`,
+      `select ${generationColumns()} from generations where project_id = $1 and trace_id = any($2::text[])
+       order by created_at, id limit $3`,
       [projectId, traceIds, limit + 1],
     )
   ).map(fromColumns);

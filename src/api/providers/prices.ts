@@ -1,5 +1,5 @@
 import { clock } from '../core/clock';
-import { inTransaction, query, queryOne } from '../core/db';
+import { inTransaction, query } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, notFound } from '../core/errors';
 import type { InputProblem } from '../core/errors';
@@ -148,59 +148,44 @@ export interface StepTokens {
   output: number;
 }
 
-/**
- * What a step costs in US dollars, decimal text with 12 places; null when none of its components has a price. Per
- * component the first of provider, project and platform that has a price in effect at `at` counts, of it the latest.
- * Cached and cache-written tokens without a price use that of input. A count that is negative or no number is 0.
- * Computed by the database: no sum of money is ever a float. Repeatable.
- * @param provider slug of the vendor that served
- * @param at when the tokens were used
- * Spec: Usage, Prices, rules 3 and 4.
- */
-export async function stepCost(
-  step: {
-    projectId: string;
-    aiProviderId: string;
-    provider: string;
-    model: string;
-    tokens: StepTokens;
-    at: Date;
-  },
-  tx?: Tx,
-): Promise<string | null> {
-  const { input, cached, cacheWrite, output } = step.tokens;
-  const found = await queryOne<{ cost: string | null }>(
-    `with applying as (
-       select distinct on (component) component, unit_price from prices
-       where meter_type = 'llm_tokens' and unit = 'token' and model = $4 and effective_from <= $5
-         and ((project_id = $1 and ai_provider_id = $2)
-           or (project_id = $1 and ai_provider_id is null and provider = $3)
-           or (project_id is null and ai_provider_id is null and provider = $3))
-       order by component, ai_provider_id is null, project_id is null, effective_from desc),
-     priced as (
-       select max(unit_price) filter (where component = 'input_tokens') as input,
-              max(unit_price) filter (where component = 'cached_tokens') as cached,
-              max(unit_price) filter (where component = 'cache_write_tokens') as cache_write,
-              max(unit_price) filter (where component = 'output_tokens') as output
-       from applying)
-     select case when coalesce(input, cached, cache_write, output) is not null then
-       least(coalesce(input, 0) * $6::bigint + coalesce(cached, input, 0) * $7::bigint
-             + coalesce(cache_write, input, 0) * $8::bigint + coalesce(output, 0) * $9::bigint,
-             99999999.999999999999)::numeric(20, 12)::text end as cost
-     from priced`,
-    [
-      step.projectId,
-      step.aiProviderId,
-      step.provider,
-      step.model,
-      step.at,
-      ...[input, cached, cacheWrite, output].map(countOf),
-    ],
-    tx,
-  );
-  return found?.cost ?? null;
+/** A step whose cost is asked, each as SQL: `$n`, or a column in reach. */
+interface PricedStep {
+  projectId: string;
+  aiProviderId: string;
+  /** Slug of the vendor that served. */
+  vendor: string;
+  model: string;
+  /** When the tokens were used. */
+  at: string;
+  tokens: Record<keyof StepTokens, string>;
 }
 
+/**
+ * What a step costs in US dollars, as a numeric subquery; null when none of its components has a price. Per component the
+ * first of provider, project and platform that has a price in effect then counts, of it the latest. Cached and cache-written
+ * tokens without a price use that of input. Computed by the database: no sum of money is ever a float.
+ * Spec: Usage, Prices, rules 3 and 4.
+ */
+export const stepCostSql = ({ projectId, aiProviderId, vendor, model, at, tokens }: PricedStep): string => `(
+  with applying as (
+    select distinct on (component) component, unit_price from prices
+    where meter_type = 'llm_tokens' and unit = 'token' and model = ${model} and effective_from <= ${at}
+      and ((project_id = ${projectId} and ai_provider_id = ${aiProviderId})
+        or (project_id = ${projectId} and ai_provider_id is null and provider = ${vendor})
+        or (project_id is null and ai_provider_id is null and provider = ${vendor}))
+    order by component, ai_provider_id is null, project_id is null, effective_from desc),
+  priced as (
+    select max(unit_price) filter (where component = 'input_tokens') as input,
+           max(unit_price) filter (where component = 'cached_tokens') as cached,
+           max(unit_price) filter (where component = 'cache_write_tokens') as cache_write,
+           max(unit_price) filter (where component = 'output_tokens') as output
+    from applying)
+  select case when coalesce(input, cached, cache_write, output) is not null then
+    least(coalesce(input, 0) * ${tokens.input}::bigint + coalesce(cached, input, 0) * ${tokens.cached}::bigint
+          + coalesce(cache_write, input, 0) * ${tokens.cacheWrite}::bigint + coalesce(output, 0) * ${tokens.output}::bigint,
+          99999999.999999999999)::numeric(20, 12) end
+  from priced)`;
+
 /** A count as usage knows it: what is no number, or below 0, is 0. */
-const countOf = (count: number): number =>
+export const countOf = (count: number): number =>
   Number.isFinite(count) && count > 0 ? Math.min(Math.trunc(count), Number.MAX_SAFE_INTEGER) : 0;

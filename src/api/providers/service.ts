@@ -4,7 +4,8 @@ import type { Tx } from '../core/db';
 import { ApiError, invalidInput, notFound } from '../core/errors';
 import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
-import { missingSecrets, secretValue } from '../secrets/service';
+import { missingSecrets, openSecret, secretValue } from '../secrets/service';
+import type { StoredSecret } from '../secrets/service';
 import { modelAccess, readConfigKey, storedSettings } from './access';
 import type { ConfigInput, ModelAccess } from './access';
 import { AiProvider } from './models';
@@ -126,19 +127,34 @@ export async function findProvider(projectId: string, aiProviderId: string, tx?:
   });
 }
 
+type AccessRow = Pick<
+  AiProvider,
+  'id' | 'provider' | 'baseUrl' | 'config' | 'secretId' | 'defaultModel' | 'literalsKeyId' | 'literalsData'
+>;
+
 /**
- * How to call a provider now, its credential included; nothing of it is kept beyond the call it is read for.
- * A provider of a vendor that takes a key, without a secret, answers `apiKey` null. Repeatable.
+ * How to call a provider now, its credential included, in one statement; nothing of it is kept beyond the call it is read
+ * for. A provider of a vendor that takes a key, without a secret, answers `apiKey` null. Repeatable.
  */
 export async function providerAccess(projectId: string, aiProviderId: string): Promise<ProviderAccess> {
-  const row = await findProvider(projectId, aiProviderId);
-  return row === null ? { ok: false, reason: 'gone' } : accessOf(row);
+  if (!isId('aiProvider', aiProviderId)) return { ok: false, reason: 'gone' };
+  const row = await queryOne<AccessRow & StoredSecret>(
+    `select p.id, p.provider, p.base_url as "baseUrl", p.config, p.secret_id as "secretId", p.default_model as "defaultModel",
+       p.literals_key_id as "literalsKeyId", p.literals_data as "literalsData", s.value_key_id, s.value_data
+     from ai_providers p left join secrets s on s.project_id = p.project_id and s.id = p.secret_id
+     where p.project_id = $1 and p.id = $2`,
+    [projectId, aiProviderId],
+  );
+  if (row === null) return { ok: false, reason: 'gone' };
+  return accessWith(row, row.secretId === null ? null : openSecret(row.secretId, row));
 }
 
 /** The same for a row at hand. */
-export async function accessOf(row: AiProvider): Promise<ProviderAccess> {
+export const accessOf = async (row: AiProvider): Promise<ProviderAccess> =>
+  accessWith(row, row.secretId === null ? null : await secretValue(row.projectId, row.secretId));
+
+function accessWith(row: AccessRow, secret: string | null): ProviderAccess {
   const { provider, baseUrl, config, secretId, defaultModel } = row;
-  const secret = secretId === null ? null : await secretValue(row.projectId, secretId);
   if (secretId !== null && secret === null) return { ok: false, reason: 'secret_gone' };
   const configKey = readConfigKey(row.id, row);
   if (configKey === undefined) return { ok: false, reason: 'secret_gone' };

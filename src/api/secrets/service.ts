@@ -98,18 +98,28 @@ export const listSecrets = (projectId: string, page: { limit: number; offset: nu
 export async function secretValues(projectId: string, secretIds: string[], tx?: Tx): Promise<Map<string, string>> {
   const asked = known(secretIds);
   if (asked.length === 0) return new Map();
-  const rows = await query<{ id: string; value_key_id: string; value_data: Buffer }>(
+  const rows = await query<{ id: string } & StoredSecret>(
     'select id, value_key_id, value_data from secrets where project_id = $1 and id = any($2)',
     [projectId, asked],
     tx,
   );
   const values = new Map<string, string>();
   for (const row of rows) {
-    const value = decrypt({ keyId: row.value_key_id, data: row.value_data }, placeOf(row.id));
+    const value = openSecret(row.id, row);
     if (value !== null) values.set(row.id, value);
   }
   return values;
 }
+
+/** The columns of a secret that hold its value; null where a join found none. */
+export interface StoredSecret {
+  value_key_id: string | null;
+  value_data: Buffer | null;
+}
+
+/** The value of a secret out of its columns; null when there is none, or no key at hand opens it. */
+export const openSecret = (id: string, { value_key_id: keyId, value_data: data }: StoredSecret): string | null =>
+  keyId === null || data === null ? null : decrypt({ keyId, data }, placeOf(id));
 
 /** The value of one secret; null when it is gone, of another project or unreadable with the keys at hand. */
 export async function secretValue(projectId: string, secretId: string, tx?: Tx): Promise<string | null> {

@@ -1,0 +1,152 @@
+import { chmodSync, mkdtempSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { Agent } from 'undici';
+import { until } from './measure.mjs';
+
+const require = createRequire(import.meta.url);
+const { startLocal } = require('../dist/local/supervisor.js');
+
+/** Limits that a load would meet are raised by their settings; no check is off. */
+const SETTINGS = { AUTH_CODE_PER_MINUTE: '100', AUTH_CODE_PER_DAY: '1000', LOG_LEVEL: 'warn', DRAIN_SECONDS: '5' };
+/** What the environment may hold of somebody's own engines. */
+const NOT_OURS = {
+  DATABASE_URL: '',
+  TEMPORAL_ADDRESS: '',
+  TEMPORAL_NAMESPACE: undefined,
+  PUBLIC_BASE_URL: '',
+  HOST: '',
+  SMTP_URL: '',
+  NODE_ENV: undefined,
+};
+
+/** Calls of the API over kept-alive connections; answers the parsed body. */
+export class Api {
+  #agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 0, headersTimeout: 0 });
+
+  constructor(baseUrl) {
+    this.baseUrl = baseUrl;
+    this.token = '';
+  }
+
+  /** @throws Error when the status is not one of 2xx */
+  async call(method, path, body) {
+    const response = await this.request(method, path, body);
+    const answer = await response.body.text();
+    if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${answer}`);
+    return answer === '' ? null : JSON.parse(answer);
+  }
+
+  request(method, path, body) {
+    const { origin } = new URL(this.baseUrl);
+    return this.#agent.request({
+      origin,
+      method,
+      path,
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  }
+
+  close() {
+    return this.#agent.destroy();
+  }
+}
+
+async function signIn(api, local) {
+  const email = 'bench@people.test';
+  await api.call('POST', '/v1/auth/code', { email });
+  const mail = await until(() => local.mailbox(email)[0], { timeoutMs: 30_000, goal: 'the mail with the code' });
+  api.token = (await api.call('POST', '/v1/auth/code/verify', { email, code: mail.code })).access_token;
+}
+
+/**
+ * Everything started anew in a folder that goes with it: engines (durable, as in production), APIs, workers, and a project
+ * with a key and a provider. `end` stops it.
+ */
+export async function openStage({ apis = 1, workers = 1, env = {} } = {}) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'svc-bench-'));
+  chmodSync(dataDir, 0o711);
+  const local = await startLocal({
+    dataDir,
+    port: 0,
+    apis,
+    workers,
+    quiet: true,
+    restartCrashed: false,
+    env: { ...NOT_OURS, ...SETTINGS, ...env },
+    engines: { temporary: true },
+  });
+  const stage = { dataDir, local, api: new Api(local.baseUrl), opened: [] };
+  stage.end = async () => {
+    for (const close of stage.opened.reverse()) await close();
+    await stage.api.close();
+    await local.stop();
+  };
+  try {
+    await furnish(stage);
+    return stage;
+  } catch (error) {
+    await stage.end();
+    throw error;
+  }
+}
+
+async function furnish(stage) {
+  const { api, local } = stage;
+  await signIn(api, local);
+  const project = await api.call('POST', '/v1/projects', { name: 'bench' });
+  stage.projectId = project.id;
+  stage.ownerId = project.owner_user_id;
+  api.token = (await api.call('POST', '/v1/api-keys', { name: 'bench' })).key;
+  stage.at = `/v1/projects/${project.id}`;
+  stage.makeAgent = async (model, { baseUrl = local.modelServerUrl, tools = [] } = {}) => {
+    const { at } = stage;
+    const provider = { name: `p-${model}`, provider: 'custom', default_model: model, base_url: baseUrl };
+    const { id: ai_provider_id } = await api.call('POST', `${at}/ai-providers`, provider);
+    const tool_bindings = tools.map((tool_id) => ({ tool_id }));
+    return (await api.call('POST', `${at}/agents`, { ai_provider_id, model, max_steps: 100, tool_bindings })).id;
+  };
+  stage.generate = (agent, extra = {}, query = '') =>
+    api.call('POST', `${stage.at}/agents/${agent}/generate${query}`, { ...QUESTION, ...extra });
+}
+
+export const QUESTION = { messages: [{ role: 'user', content: 'How are you?' }] };
+
+/** A connection of our own to the stage's database. */
+export async function openDatabase(stage) {
+  const client = new pg.Client({ connectionString: stage.local.databaseUrl });
+  await client.connect();
+  stage.opened.push(() => client.end());
+  return client;
+}
+
+/** The bare engine: a client, and a worker in this process that runs the workflows of `bare-workflows.cjs`. */
+export async function openBareEngine(stage, { worker = true } = {}) {
+  const { Client, Connection } = require('@temporalio/client');
+  const connection = await Connection.connect({ address: stage.local.temporalAddress });
+  stage.opened.push(() => connection.close());
+  const client = new Client({ connection });
+  if (!worker) return client;
+  const { DefaultLogger, NativeConnection, Runtime, Worker } = require('@temporalio/worker');
+  Runtime.install({ logger: new DefaultLogger('ERROR'), shutdownSignals: [] });
+  const native = await NativeConnection.connect({ address: stage.local.temporalAddress });
+  const bare = await Worker.create({
+    connection: native,
+    taskQueue: 'bare',
+    workflowsPath: require.resolve('./bare-workflows.cjs'),
+    activities: { nothing: () => Promise.resolve() },
+  });
+  const running = bare.run();
+  stage.opened.push(async () => {
+    bare.shutdown();
+    await running;
+    await native.close();
+  });
+  return client;
+}
