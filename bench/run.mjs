@@ -17,7 +17,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { rounds: { type: 'string', default: '5' }, count: { type: 'string' } },
 });
-const names = positionals.length > 0 ? positionals : Object.keys(benches).filter((name) => !BY_NAME_ONLY.includes(name));
+const names =
+  positionals.length > 0 ? positionals : Object.keys(benches).filter((name) => !BY_NAME_ONLY.includes(name));
 const unknown = names.filter((name) => !(name in benches));
 const rounds = Number(values.rounds);
 if (unknown.length > 0 || !Number.isInteger(rounds) || rounds < 1) {
@@ -31,7 +32,8 @@ const spread = ({ median, least, greatest }, digits) =>
 function barOf({ bar, ratio, value }) {
   if (bar === undefined) return ['—', ''];
   const { median } = ratio ?? value;
-  const text = bar.most === undefined ? `≥ ${bar.least}` : `≤ ${bar.most}${bar.unit === undefined ? ' ×' : ` ${bar.unit}`}`;
+  const text =
+    bar.most === undefined ? `≥ ${bar.least}` : `≤ ${bar.most}${bar.unit === undefined ? ' ×' : ` ${bar.unit}`}`;
   return [text, (bar.most === undefined ? median >= bar.least : median <= bar.most) ? 'holds' : 'missed'];
 }
 

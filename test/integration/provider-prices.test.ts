@@ -40,14 +40,18 @@ const cost = async (
   given: Partial<Record<'model' | 'provider' | 'projectId' | 'aiProviderId', string>> & { at?: Date } = {},
   tx?: Tx,
 ) => {
-  const { model = 'm', at = new Date(Date.now() + 1_000), provider = 'openai' } = given;
-  const { input = 0, cached = 0, cacheWrite = 0, output = 0 } = tokens;
-  const counts = [input, cached, cacheWrite, output].map(countOf);
-  const rows = await query<{ cost: string | null }>(
-    COST,
-    [given.projectId ?? projectId, given.aiProviderId ?? providerId, provider, model, at, ...counts],
-    tx,
-  );
+  const step = {
+    projectId,
+    aiProviderId: providerId,
+    provider: 'openai',
+    model: 'm',
+    at: new Date(Date.now() + 1_000),
+    ...given,
+  };
+  const used = { input: 0, cached: 0, cacheWrite: 0, output: 0, ...tokens };
+  const counts = [used.input, used.cached, used.cacheWrite, used.output].map(countOf);
+  const of = [step.projectId, step.aiProviderId, step.provider, step.model, step.at];
+  const rows = await query<{ cost: string | null }>(COST, [...of, ...counts], tx);
   return rows[0]?.cost ?? null;
 };
 /** A row of another scope than a provider's. */

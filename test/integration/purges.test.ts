@@ -4,7 +4,6 @@ import { engine, runEnded, startRun } from '../../src/api/core/temporal';
 import { newId } from '../../src/api/core/ids';
 import { purgeGeneration } from '../../src/api/generations/purge';
 import { firstAttempts } from '../../src/api/webhooks/first-attempts';
-import { holdEvent } from '../../src/api/webhooks/purging';
 import { startModelServer } from '../../src/local/model-server';
 import type { ModelServer } from '../../src/local/model-server';
 import { CONTENT_TABLES } from '../../src/workflows/sweeps.contract';
@@ -363,7 +362,7 @@ describe('the events of what is purged', () => {
     const [event] = await query<{ id: string }>('select id from events where resource_id = $1', [id]);
     const begun = { purge: Promise.resolve() };
     await inTransaction(async (tx) => {
-      await holdEvent(tx, event!.id);
+      await query('select id from events where id = $1 for update', [event!.id], tx);
       begun.purge = purgeGeneration(space.projectId, id, { type: 'user', id: owner.userId }).then(() => undefined);
       await eventually(async () => {
         const [waiting] = await query<{ count: number }>(

@@ -1,8 +1,7 @@
 import { BACKOFF_SPREAD, backoffMs } from '../../workflows/backoff';
 import { clock, shifted } from '../core/clock';
 import { config } from '../core/config';
-import { inTransaction, query, queryOne } from '../core/db';
-import type { Tx } from '../core/db';
+import { query, queryOne } from '../core/db';
 import { decrypt } from '../core/encryption';
 import { OutboundError } from '../core/http';
 import { log } from '../core/log';
@@ -11,7 +10,7 @@ import { randomFactor } from '../core/random';
 import { UnderWay } from '../core/under-way';
 import type { DeliveryStatus } from './models';
 import { takePlace } from './places';
-import { forgetPurged, holdEvent } from './purging';
+import { forgetDelivery } from './purging';
 import { signedHeaders } from './signing';
 
 /** Bytes that are read of an answer, and characters of it that are kept. */
@@ -178,24 +177,36 @@ const snippetOf = (text: string): string =>
 
 const isSuccess = (statusCode: number | null): boolean => statusCode !== null && statusCode >= 200 && statusCode < 300;
 
-const RECORD_ATTEMPT = `
-  with moved as (
-    update webhook_deliveries
-    set status = $3, status_code = $4, attempts = $5::integer, next_attempt_at = $6, last_attempt_at = $7, response_body = $8,
-      claimed_until = null, updated_at = $9
-    where id = $1 and status = 'pending' and attempts = $2
-    returning id)
-  insert into webhook_delivery_attempts (delivery_id, number, started_at, duration_ms, status_code, error)
-  select id, $5::integer, $7::timestamptz, $10::integer, $4::integer, $11::text from moved returning delivery_id`;
+/**
+ * One statement. What settles a delivery holds its event: a purge either came before, and is seen by its mark, or comes after
+ * and finds the delivery settled. On a purged event nothing is written here.
+ */
+const withEvent = (write: string): string => `
+  with held as (select purged from events where id = $1 for update),
+  ${write}
+  select (select purged from held) as purged, exists (select 1 from moved) as moved`;
 
-/** Writes a settlement; when the content of the event's resource was removed meanwhile, the delivery goes with it. */
-const settling = (delivery: DueDelivery, write: (tx: Tx) => Promise<object[]>): Promise<object[]> =>
-  inTransaction(async (tx) => {
-    await holdEvent(tx, delivery.eventId);
-    const written = await write(tx);
-    if (written.length > 0) await forgetPurged(tx, { deliveryId: delivery.id, eventId: delivery.eventId });
-    return written;
-  });
+const RECORD_ATTEMPT = withEvent(`moved as (
+    update webhook_deliveries
+    set status = $4, status_code = $5, attempts = $6::integer, next_attempt_at = $7, last_attempt_at = $8, response_body = $9,
+      claimed_until = null, updated_at = $10
+    from held where id = $2 and status = 'pending' and attempts = $3 and not (held.purged and $4 <> 'pending')
+    returning id),
+  counted as (
+    insert into webhook_delivery_attempts (delivery_id, number, started_at, duration_ms, status_code, error)
+    select id, $6::integer, $8::timestamptz, $11::integer, $5::integer, $12::text from moved)`);
+
+const SETTLE_UNSENT = withEvent(`moved as (
+    update webhook_deliveries
+    set status = 'failed', status_code = null, response_body = $4, next_attempt_at = null, claimed_until = null, updated_at = $5
+    from held where id = $2 and status = 'pending' and attempts = $3 and not held.purged returning id)`);
+
+/** Writes what became of an attempt; false when somebody else did before. A delivery of removed content goes with its settlement. */
+async function write(delivery: DueDelivery, statement: string, binds: unknown[], settles: boolean): Promise<boolean> {
+  const given = [delivery.eventId, delivery.id, delivery.attempts, ...binds];
+  const found = await queryOne<{ purged: boolean | null; moved: boolean }>(statement, given);
+  return found?.purged === true && settles ? forgetDelivery(delivery) : (found?.moved ?? false);
+}
 
 /**
  * Records one attempt: only the move from n to n + 1 of a pending row is written, so the first writer wins, and the claim
@@ -208,26 +219,23 @@ async function recordAttempt(delivery: DueDelivery, posted: Posted): Promise<Att
   const waitMs = success ? null : backoffMs(number, baseMs, randomFactor(BACKOFF_SPREAD));
   const nextAttemptAt = waitMs === null ? null : shifted(posted.endedAt, waitMs);
   const status: DeliveryStatus = success ? 'success' : nextAttemptAt === null ? 'failed' : 'pending';
-  const record = (tx?: Tx) =>
-    query(
-      RECORD_ATTEMPT,
-      [
-        delivery.id,
-        delivery.attempts,
-        status,
-        posted.statusCode,
-        number,
-        nextAttemptAt,
-        posted.startedAt,
-        posted.text,
-        posted.endedAt,
-        Math.max(0, posted.endedAt.getTime() - posted.startedAt.getTime()),
-        posted.error,
-      ],
-      tx,
-    );
-  const written = nextAttemptAt === null ? await settling(delivery, record) : await record();
-  if (written.length === 0) {
+  const written = await write(
+    delivery,
+    RECORD_ATTEMPT,
+    [
+      status,
+      posted.statusCode,
+      number,
+      nextAttemptAt,
+      posted.startedAt,
+      posted.text,
+      posted.endedAt,
+      Math.max(0, posted.endedAt.getTime() - posted.startedAt.getTime()),
+      posted.error,
+    ],
+    nextAttemptAt === null,
+  );
+  if (!written) {
     log.warn({ msg: 'late_result', delivery_id: delivery.id, attempt: number });
     return { kind: 'late' };
   }
@@ -240,16 +248,8 @@ async function settleUnsent(
   delivery: DueDelivery,
   why: 'webhook_inactive' | 'secret_unavailable',
 ): Promise<AttemptOutcome> {
-  const written = await settling(delivery, (tx) =>
-    query(
-      `update webhook_deliveries
-       set status = 'failed', status_code = null, response_body = $3, next_attempt_at = null, claimed_until = null, updated_at = $4
-       where id = $1 and status = 'pending' and attempts = $2 returning id`,
-      [delivery.id, delivery.attempts, why, clock.now()],
-      tx,
-    ),
-  );
-  return { kind: written.length === 0 ? 'late' : 'failed' };
+  const written = await write(delivery, SETTLE_UNSENT, [why, clock.now()], true);
+  return { kind: written ? 'failed' : 'late' };
 }
 
 /** Puts the next attempt off, uncounted: every place of the webhook is taken. Safe to repeat. */

@@ -8,7 +8,7 @@ import { notFound } from '../core/errors';
 import type { EventEnvelope, NewEvent } from '../core/events';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
-import { Delivery } from './models';
+import { Delivery, WEBHOOKS_MAX } from './models';
 import type { DeliveryStatus } from './models';
 import { entriesMatching } from './patterns';
 
@@ -45,33 +45,46 @@ const claimUntil = (now: Date): Date | null =>
     ? shifted(now, config().WEBHOOK_TIMEOUT_SECONDS * 1000 + CLAIM_MARGIN_MS)
     : null;
 
-const INSERT_DELIVERIES = `
-  insert into webhook_deliveries (id, project_id, webhook_id, event_id, event_type, status, attempts, next_attempt_at,
-    claimed_until, redelivery, created_at, updated_at)
-  select row.id, $1::text, row.webhook_id, row.event_id, row.event_type, 'pending', 0, $2::timestamptz,
-    $3::timestamptz, $4::boolean, $2::timestamptz, $2::timestamptz
-  from unnest($5::text[], $6::text[], $7::text[], $8::text[]) as row (id, webhook_id, event_id, event_type)`;
-
-function insertBinds(
-  { projectId, now, redelivery }: { projectId: string; now: Date; redelivery: boolean },
-  rows: NewDelivery[],
-): { ids: string[]; binds: unknown[] } {
-  const ids = rows.map(() => newId('delivery'));
-  const columns = [
-    ids,
-    rows.map((row) => row.webhookId),
-    rows.map((row) => row.eventId),
-    rows.map((row) => row.eventType),
-  ];
-  return { ids, binds: [projectId, now, claimUntil(now), redelivery, ...columns] };
-}
-
 /** Records redeliveries, in the order given. @returns their ids, in that order */
 export async function insertRedeliveries(tx: Tx, projectId: string, rows: NewDelivery[]): Promise<string[]> {
-  const { ids, binds } = insertBinds({ projectId, now: clock.now(), redelivery: true }, rows);
-  await query(INSERT_DELIVERIES, binds, tx);
+  const ids = rows.map(() => newId('delivery'));
+  const now = clock.now();
+  await query(
+    `insert into webhook_deliveries (id, project_id, webhook_id, event_id, event_type, status, attempts, next_attempt_at,
+       claimed_until, redelivery, created_at, updated_at)
+     select row.id, $1::text, row.webhook_id, row.event_id, row.event_type, 'pending', 0, $2::timestamptz,
+       $3::timestamptz, true, $2::timestamptz, $2::timestamptz
+     from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as row (id, webhook_id, event_id, event_type)`,
+    [
+      projectId,
+      now,
+      claimUntil(now),
+      ids,
+      rows.map((row) => row.webhookId),
+      rows.map((row) => row.eventId),
+      rows.map((row) => row.eventType),
+    ],
+    tx,
+  );
   return ids;
 }
+
+/**
+ * The event with one delivery for each subscriber, or nothing where there is none. Subscribers are held: one that were deleted
+ * before the commit would fail the insert, and the change with it. Ids are made by the app, as many as a project has webhooks.
+ */
+const RECORD_EVENT = `
+  with subscribers as (
+    select id from webhooks where project_id = $1 and active and events && $2::text[] order by id for key share),
+  event as (
+    insert into events (id, project_id, type, resource_type, resource_id, body, causation, created_at)
+    select $3, $1, $4, $5, $6, $7, $8::text[], $9::timestamptz where exists (select 1 from subscribers))
+  insert into webhook_deliveries (id, project_id, webhook_id, event_id, event_type, status, attempts, next_attempt_at,
+    claimed_until, redelivery, created_at, updated_at)
+  select ($11::text[])[s.place], $1, s.id, $3, $4, 'pending', 0, $9::timestamptz, $10::timestamptz, false, $9::timestamptz,
+    $9::timestamptz
+  from (select id, row_number() over (order by id) as place from subscribers) s
+  returning id`;
 
 /**
  * Records an event and one delivery for each active webhook that subscribes to it now, in the transaction of the change
@@ -80,29 +93,27 @@ export async function insertRedeliveries(tx: Tx, projectId: string, rows: NewDel
  * @returns the ids of the deliveries; hand them to `firstAttempts.offer` after the commit, and only then
  */
 export async function recordEvent(tx: Tx, event: NewEvent): Promise<string[]> {
-  // The lock keeps a webhook from being deleted before the commit; the insert would fail, and the change with it.
-  const webhooks = await query<{ id: string }>(
-    'select id from webhooks where project_id = $1 and active and events && $2::text[] order by id for key share',
-    [event.projectId, entriesMatching(event.type)],
-    tx,
-  );
-  if (webhooks.length === 0) return [];
   const { projectId, type, resourceType, resourceId } = event;
   const eventId = newId('event');
   const now = clock.now();
-  const { ids, binds } = insertBinds(
-    { projectId, now, redelivery: false },
-    webhooks.map(({ id }) => ({ webhookId: id, eventId, eventType: type })),
-  );
-  await query(
-    `with event as (
-       insert into events (id, project_id, type, resource_type, resource_id, body, causation, created_at)
-       values ($9, $1, $10, $11, $12, $13, $14::text[], $2))
-     ${INSERT_DELIVERIES}`,
-    [...binds, eventId, type, resourceType, resourceId, bodyOf(event, eventId, now), event.causation ?? []],
+  const rows = await query<{ id: string }>(
+    RECORD_EVENT,
+    [
+      projectId,
+      entriesMatching(type),
+      eventId,
+      type,
+      resourceType,
+      resourceId,
+      bodyOf(event, eventId, now),
+      event.causation ?? [],
+      now,
+      claimUntil(now),
+      Array.from({ length: WEBHOOKS_MAX }, () => newId('delivery')),
+    ],
     tx,
   );
-  return ids;
+  return rows.map(({ id }) => id);
 }
 
 function bodyOf(event: NewEvent, eventId: string, now: Date): string {

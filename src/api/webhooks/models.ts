@@ -2,6 +2,9 @@ import { DataTypes, Model } from 'sequelize';
 import type { InferAttributes, InferCreationAttributes } from 'sequelize';
 import { db } from '../core/db';
 
+/** Endpoints of a project, inactive ones included, on every plan. Spec: Webhooks, rule 3. */
+export const WEBHOOKS_MAX = 20;
+
 /** An endpoint of a customer. */
 export class Webhook extends Model<InferAttributes<Webhook>, InferCreationAttributes<Webhook>> {
   declare id: string;

@@ -6,12 +6,10 @@ import { ApiError, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
 import { randomBase64 } from '../core/random';
-import { Webhook } from './models';
+import { WEBHOOKS_MAX, Webhook } from './models';
 import { withoutDuplicates } from './patterns';
 import { SECRET_PREFIX } from './signing';
 
-/** Endpoints of a project, inactive ones included, on every plan. Spec: Webhooks, rule 3. */
-const WEBHOOKS_MAX = 20;
 const SECRET_BYTES = 32;
 
 /** What names one webhook. */
