@@ -168,6 +168,9 @@ const runs = {
   ),
   CALL_SLOTS: count(500).meta(about('worker', 'model and tool calls a process')),
   SWEEP_INTERVAL_SECONDS: seconds(60, 1).meta(about('worker', 'time between two passes of `sweep/starts`')),
+  DRAIN_NOTICE_SECONDS: seconds(5).meta(
+    about('api', 'how long a stopping process still takes requests, while its health says 503', { local: '`0`' }),
+  ),
   DRAIN_SECONDS: seconds(330).meta(about(both, 'how long running calls and open answers may take to end at SIGTERM')),
 };
 
