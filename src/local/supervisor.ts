@@ -37,9 +37,9 @@ export interface LocalOptions {
 }
 
 export interface Local {
-  /** Of the first API; `baseUrls` has them all. */
+  /** Of the first API; `baseUrls` has them all, those that were started later too. */
   baseUrl: string;
-  baseUrls: string[];
+  readonly baseUrls: string[];
   databaseUrl: string;
   temporalAddress: string;
   temporalUiUrl: string | null;
@@ -245,10 +245,12 @@ class Supervisor {
   }
 
   private handle(engines: Engines, modelServer: ModelServer): Local {
-    const baseUrls = this.services.api.map(({ options }) => options.baseUrl ?? '');
+    const urls = (): string[] => this.services.api.map(({ options }) => options.baseUrl ?? '');
     return {
-      baseUrl: baseUrls[0] ?? '',
-      baseUrls,
+      baseUrl: urls()[0] ?? '',
+      get baseUrls() {
+        return urls();
+      },
       databaseUrl: engines.databaseUrl,
       temporalAddress: engines.temporalAddress,
       temporalUiUrl: engines.temporalUiUrl,
