@@ -18,6 +18,9 @@ import { streams } from './generations/streams';
 import { firstAttempts } from './webhooks/first-attempts';
 import { StreamWorker } from '../stream-worker';
 
+/** Longer than balancers keep an idle connection (60 s as a rule): who closes first must be the one that sends requests on it. */
+const KEEP_ALIVE_MS = 75_000;
+
 /**
  * Once the server takes no new connections, each answer is the last of its connection. A stream that was begun before could
  * not say so in its headers, and the reader would keep the connection for a next request.
@@ -76,6 +79,7 @@ async function main(): Promise<void> {
   const server = createServer(createApp());
   endWithLastAnswer(server);
   announceEnd(server);
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.requestTimeout = 0; // A waited run may take as long as GENERATION_WAIT_MAX_SECONDS.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

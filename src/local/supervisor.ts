@@ -234,14 +234,15 @@ class Supervisor {
 
   private async startOne(kind: ServiceKind): Promise<number> {
     this.goOn();
-    const vacant = this.services[kind].findIndex(({ identity }) => identity === undefined);
-    const index = vacant === -1 ? this.services[kind].length : vacant;
-    if (vacant === -1) {
-      const [port = 0, metricsPort = 0] = await freePorts(2);
-      this.addService(kind, { port: kind === 'api' ? port : null, metricsPort });
-    }
-    await this.service(kind, index).start();
-    return index;
+    const children = this.services[kind];
+    const child = children.find(({ identity }) => identity === undefined) ?? (await this.addOne(kind));
+    await child.start();
+    return children.indexOf(child);
+  }
+
+  private async addOne(kind: ServiceKind): Promise<ServiceChild> {
+    const [port = 0, metricsPort = 0] = await freePorts(2);
+    return this.addService(kind, { port: kind === 'api' ? port : null, metricsPort });
   }
 
   private handle(engines: Engines, modelServer: ModelServer): Local {

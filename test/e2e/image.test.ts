@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { SMTPServer } from 'smtp-server';
 import { freePort } from '../../src/local/ports';
-import { created, saying, workspace } from '../support/builders';
+import { created, workspace } from '../support/builders';
 import { apiClient } from '../support/client';
 import { eventually } from '../support/eventually';
 import { assemble, dockerfile, execForm } from '../support/image';
@@ -131,7 +131,7 @@ test('with only the files of the image: migrated, served, run, healthy, and ende
   expect(await Promise.all([api.ended, worker.ended])).toEqual([0, 0]);
 }, 180_000);
 
-/** A mail by SMTP, a model step, a tool whose arguments and mapping are worked out in worker threads, the contract document. */
+/** A mail by SMTP, a model step, tools whose schemas, mapping and jq are worked out in worker threads, the contract document. */
 async function useEverything(): Promise<void> {
   const baseUrl = environment['PUBLIC_BASE_URL'] ?? '';
   const anyone = apiClient(baseUrl);
@@ -157,7 +157,7 @@ async function useEverything(): Promise<void> {
         type: 'http',
         parameters: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
         execute: { url: `${receiver.url}/orders`, method: 'GET' },
-        output_mapping: { var: 'output.ok' },
+        output_mapping: { var: 'output' },
       }),
     );
     service.modelServer.script(space.model, [
@@ -166,9 +166,11 @@ async function useEverything(): Promise<void> {
     ]);
     const body = { ai_provider_id: space.providerId, name: 'a', tool_bindings: [{ tool_id: tool.id }] };
     const agent = created(await api.post(`${space.at}/agents`, body));
-    const run = await api.post(`${space.at}/agents/${String(agent.id)}/generate?wait=true`, saying('go'));
+    const filled = { type: 'tool_output', tool_id: tool.id as string, input: { id: '2' }, output_path: '.ok' };
+    const messages = [{ role: 'user', content: filled }];
+    const run = await api.post(`${space.at}/agents/${String(agent.id)}/generate?wait=true`, { messages });
     expect([run.status, run.body.status, run.body.output?.content]).toEqual([200, 'completed', 'done']);
-    expect(receiver.requests).toHaveLength(1);
+    expect(receiver.requests).toHaveLength(2);
   } finally {
     await receiver.close();
   }

@@ -16,7 +16,7 @@ const REPLICAS = 5;
 const service = useLocal({
   apis: 2,
   workers: 2,
-  env: { DATABASE_POOL_MAX: '4', DRAIN_SECONDS: '20', DRAIN_NOTICE_SECONDS: '1', CALL_HEARTBEAT_SECONDS: '10' },
+  env: { DATABASE_POOL_MAX: '4', DRAIN_SECONDS: '20', DRAIN_NOTICE_SECONDS: '2', CALL_HEARTBEAT_SECONDS: '10' },
 });
 
 let balancer: Balancer;
@@ -143,7 +143,7 @@ async function underLoad(work: () => Promise<void>): Promise<void> {
 
 /** The promises, once everything has come to rest: accepted runs end, steps are bought once, events are delivered once. */
 async function expectAllKept(): Promise<void> {
-  expect([...failures, ...balancer.failures]).toEqual([]);
+  expect([...failures.splice(0), ...balancer.failures.splice(0)]).toEqual([]);
   await eventually(
     async () => {
       const left = await service.rows("select id, status from generations where status <> 'completed'");
@@ -182,7 +182,7 @@ async function replace(kind: 'api' | 'worker', index: number): Promise<void> {
   });
 }
 
-test('every process is replaced under load, one after the other: no request fails, and nothing is bought or told twice', async () => {
+test('replaced under load, one process after the other: no request fails, and nothing is bought or told twice', async () => {
   await underLoad(async () => {
     for (const kind of ['worker', 'api'] as const) for (const index of [0, 1]) await replace(kind, index);
   });
@@ -193,29 +193,27 @@ test('every process is replaced under load, one after the other: no request fail
 test('ten replicas on one database and one engine share a mixed load: nothing is lost, each Schedule exists once', async () => {
   const more = REPLICAS - 2;
   const kinds = Array.from({ length: more }, () => ['api', 'worker'] as const).flat();
-  for (const kind of kinds) await service.local.start(kind);
+  await Promise.all(kinds.map((kind) => service.local.start(kind)));
   await eventually(() => {
     expect(balancer.live()).toHaveLength(REPLICAS);
   });
   const before = accepted.size;
-  await underLoad(() => pause(6_000));
+  await underLoad(() => pause(5_000));
   expect(accepted.size - before).toBeGreaterThan(20);
   await expectAllKept();
   const schedules: string[] = [];
   for await (const { scheduleId } of service.engine.schedule.list()) schedules.push(scheduleId);
   expect(schedules.sort()).toEqual([...new Set(schedules)].sort());
   expect(schedules).toEqual(expect.arrayContaining(['sweep/starts', 'sweep/lost', 'retention/content']));
-  expect(await pollersOf('calls')).toBeGreaterThanOrEqual(REPLICAS);
+  expect(await pollersOf('platform')).toBeGreaterThanOrEqual(REPLICAS);
 }, 150_000);
 
-/** How many workers poll a queue for activities. */
+/** How many workers poll a queue for workflows. */
 async function pollersOf(name: string): Promise<number> {
   const { connection, options } = service.engine;
-  const ACTIVITIES = 2;
   const { pollers } = await connection.workflowService.describeTaskQueue({
     namespace: options.namespace,
     taskQueue: { name },
-    taskQueueType: ACTIVITIES as never,
   });
   // The engine remembers for some minutes who polled; a poll is made anew after a minute.
   const living = pollers.filter(({ lastAccessTime }) => Date.now() / 1000 - Number(lastAccessTime?.seconds) < 70);

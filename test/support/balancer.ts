@@ -1,6 +1,7 @@
 import { Agent, createServer, request } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 
 const PROBE_MS = 150;
 
@@ -27,19 +28,34 @@ export async function startBalancer(backends: () => string[]): Promise<Balancer>
   const failures: string[] = [];
   let live: string[] = [];
   let turn = 0;
-  let timer: NodeJS.Timeout | undefined;
-  const probe = async (): Promise<void> => {
-    const all = backends();
-    const healthy = await Promise.all(all.map(isHealthy));
-    live = all.filter((_, index) => healthy[index] === true);
+  let isOver = false;
+  /** Each backend is asked on its own, so that a slow one does not hold up what is known of the others. */
+  const probing = new Set<string>();
+  const probe = async (backend: string): Promise<void> => {
+    probing.add(backend);
+    const healthy = await isHealthy(backend);
+    live = [...live.filter((one) => one !== backend), ...(healthy ? [backend] : [])];
+    probing.delete(backend);
   };
-  const again = (): void => {
-    timer = setTimeout(() => void probe().then(again), PROBE_MS);
+  const probeAll = async (): Promise<void> => {
+    await Promise.all(
+      backends()
+        .filter((one) => !probing.has(one))
+        .map(probe),
+    );
+  };
+  const again = async (): Promise<void> => {
+    while (!isOver) {
+      void probeAll();
+      await pause(PROBE_MS);
+    }
   };
   const pass = (req: IncomingMessage, res: ServerResponse): void => {
     const backend = live[turn++ % Math.max(1, live.length)];
     const fail = (reason: string): void => {
-      failures.push(`${String(req.method)} ${String(req.url)} at ${String(backend)}: ${reason}`);
+      failures.push(
+        `${new Date().toISOString()} ${String(req.method)} ${String(req.url)} at ${String(backend)}: ${reason}`,
+      );
       if (res.headersSent) res.destroy();
       else res.writeHead(502).end();
     };
@@ -60,14 +76,14 @@ export async function startBalancer(backends: () => string[]): Promise<Balancer>
   };
   const server = createServer(pass);
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  await probe();
-  again();
+  await probeAll();
+  void again();
   return {
     url: `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`,
     failures,
     live: () => live,
     close: async () => {
-      clearTimeout(timer);
+      isOver = true;
       agent.destroy();
       server.closeAllConnections();
       await new Promise((done) => server.close(done));

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 
 /** The steps of the Dockerfile without Docker, as far as they need no network: `npm ci` becomes a copy of what is installed. */
 const root = resolve(__dirname, '../..');
@@ -82,22 +82,26 @@ function installedPackages(modules: string): string[] {
   });
 }
 
-function copy(words: string[], folder: string, folders: Map<string, string>): void {
-  const from = words[0]?.startsWith('--from=') === true ? words.shift()?.slice('--from='.length) : undefined;
+/** One source of a COPY out of the build's context. */
+function copyOut(source: string, target: string, folder: string): void {
+  const files = contextFiles(source);
+  if (files.length === 0) throw new Error(`COPY ${source}: the build's context has no such file`);
+  for (const file of files) {
+    const place = file === source ? target : join(target, relative(source, file));
+    mkdirSync(dirname(join(folder, place)), { recursive: true });
+    cpSync(join(root, file), join(folder, place));
+  }
+}
+
+function copy(text: string, folder: string, folders: Map<string, string>): void {
+  const words = text.split(' ');
   const target = words.pop() ?? '';
-  for (const word of words) {
-    if (from !== undefined) {
-      const source = join(folders.get(from) ?? '', relative('/app', word));
-      execFileSync('cp', ['-al', source, join(folder, target)]);
-      continue;
-    }
-    const files = contextFiles(word);
-    if (files.length === 0) throw new Error(`COPY ${word}: the build's context has no such file`);
-    const isFile = files.length === 1 && files[0] === word;
-    for (const file of files) {
-      const inside = isFile ? (target.endsWith('/') ? word : target) : join(target, relative(word, file));
-      mkdirSync(dirname(join(folder, inside)), { recursive: true });
-      cpSync(join(root, file), join(folder, inside));
+  const [from] = words.filter((word) => word.startsWith('--from='));
+  for (const source of words.filter((word) => word !== from)) {
+    if (from === undefined) copyOut(source, target === './' ? basename(source) : target, folder);
+    else {
+      const stage = folders.get(from.slice('--from='.length)) ?? '';
+      execFileSync('cp', ['-al', join(stage, relative('/app', source)), join(folder, target)]);
     }
   }
 }
@@ -122,7 +126,7 @@ export function assemble(work: string): string {
     mkdirSync(last);
     folders.set(name, last);
     for (const { kind, text } of steps) {
-      if (kind === 'COPY') copy(text.split(' '), last, folders);
+      if (kind === 'COPY') copy(text, last, folders);
       if (kind === 'RUN') run(text, last);
     }
   }
