@@ -1,11 +1,13 @@
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { announceReady, onStop, readMailbox } from '../local/child';
 import { createApp } from './app';
 import { drainAuth } from './auth/service';
 import { config } from './core/config';
 import { closeDatabase, db } from './core/db';
+import { beginDraining, isDraining } from './core/draining';
 import { errorFacts, log, setLogLevel } from './core/log';
 import { closeOutbound } from './core/outbound';
 import { closePrograms } from './core/tenant-programs';
@@ -15,6 +17,9 @@ import { migrate } from './migrations';
 import { streams } from './generations/streams';
 import { firstAttempts } from './webhooks/first-attempts';
 import { StreamWorker } from '../stream-worker';
+
+/** Longer than balancers keep an idle connection (60 s as a rule): who closes first must be the one that sends requests on it. */
+const KEEP_ALIVE_MS = 75_000;
 
 /**
  * Once the server takes no new connections, each answer is the last of its connection. A stream that was begun before could
@@ -28,9 +33,24 @@ function endWithLastAnswer(server: Server): void {
   });
 }
 
-/** Ends in order: no new connections, running requests finish, then what the process holds is handed over. */
+/**
+ * A balancer must not send a next request on a connection that is about to close, so each answer of a process that drains says
+ * that it is the last. Before the application's own listener, which may answer at once.
+ */
+function announceEnd(server: Server): void {
+  server.prependListener('request', (_req, res) => {
+    if (isDraining()) res.setHeader('Connection', 'close');
+  });
+}
+
+/**
+ * Ends in order: health says so while requests are still taken, so that balancers turn away; then no new connections, running
+ * requests finish, and what the process holds is handed over.
+ */
 async function stop(server: Server, worker: StreamWorker): Promise<void> {
   log.info({ msg: 'api stopping' });
+  beginDraining();
+  await sleep(config().DRAIN_NOTICE_SECONDS * 1000);
   const drained = worker.stop();
   const closed = new Promise((resolve) => server.close(resolve));
   server.closeIdleConnections();
@@ -58,6 +78,8 @@ async function main(): Promise<void> {
   const worker = new StreamWorker();
   const server = createServer(createApp());
   endWithLastAnswer(server);
+  announceEnd(server);
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.requestTimeout = 0; // A waited run may take as long as GENERATION_WAIT_MAX_SECONDS.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

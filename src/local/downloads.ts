@@ -42,7 +42,8 @@ async function get(url: string): Promise<Response> {
   }
 }
 
-function nameOfCli(): string {
+/** What the program is called on this system. */
+export function nameOfCli(): string {
   return platform() === 'win32' ? 'temporal.exe' : 'temporal';
 }
 

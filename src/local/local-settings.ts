@@ -125,5 +125,6 @@ export function localDefaults(dataDir: string): Environment {
     SECRETS_ENCRYPTION_KEY: keptSecret(join(dataDir, 'encryption.key'), 32),
     TOOL_EGRESS_ALLOWED_HOSTS: '127.0.0.1,localhost',
     WEBHOOK_ALLOW_HTTP: 'true',
+    DRAIN_NOTICE_SECONDS: '0', // No balancer has to notice anything.
   };
 }

@@ -37,9 +37,9 @@ export interface LocalOptions {
 }
 
 export interface Local {
-  /** Of the first API; `baseUrls` has them all. */
+  /** Of the first API; `baseUrls` has them all, those that were started later too. */
   baseUrl: string;
-  baseUrls: string[];
+  readonly baseUrls: string[];
   databaseUrl: string;
   temporalAddress: string;
   temporalUiUrl: string | null;
@@ -234,21 +234,24 @@ class Supervisor {
 
   private async startOne(kind: ServiceKind): Promise<number> {
     this.goOn();
-    const vacant = this.services[kind].findIndex(({ identity }) => identity === undefined);
-    const index = vacant === -1 ? this.services[kind].length : vacant;
-    if (vacant === -1) {
-      const [port = 0, metricsPort = 0] = await freePorts(2);
-      this.addService(kind, { port: kind === 'api' ? port : null, metricsPort });
-    }
-    await this.service(kind, index).start();
-    return index;
+    const children = this.services[kind];
+    const child = children.find(({ identity }) => identity === undefined) ?? (await this.addOne(kind));
+    await child.start();
+    return children.indexOf(child);
+  }
+
+  private async addOne(kind: ServiceKind): Promise<ServiceChild> {
+    const [port = 0, metricsPort = 0] = await freePorts(2);
+    return this.addService(kind, { port: kind === 'api' ? port : null, metricsPort });
   }
 
   private handle(engines: Engines, modelServer: ModelServer): Local {
-    const baseUrls = this.services.api.map(({ options }) => options.baseUrl ?? '');
+    const urls = (): string[] => this.services.api.map(({ options }) => options.baseUrl ?? '');
     return {
-      baseUrl: baseUrls[0] ?? '',
-      baseUrls,
+      baseUrl: urls()[0] ?? '',
+      get baseUrls() {
+        return urls();
+      },
       databaseUrl: engines.databaseUrl,
       temporalAddress: engines.temporalAddress,
       temporalUiUrl: engines.temporalUiUrl,

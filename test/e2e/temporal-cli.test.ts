@@ -18,6 +18,9 @@ const sumOf = (text: string): CliSearch['sums'] => ({
   [here]: { sha256: createHash('sha256').update(text).digest('hex'), bytes: text.length },
 });
 
+/** No test builds from source. */
+const NO_GO = { program: '/nowhere/go' };
+
 let server: Server | undefined;
 
 /** A download server as the vendor's: a description that names an archive, and the archive with `content` as the CLI. */
@@ -71,7 +74,7 @@ function search(more: Partial<CliSearch>): { found: Promise<string>; lines: stri
   const cache = join(temporaryFolder(), 'cache');
   const log = (line: string): void => void lines.push(line);
   return {
-    found: findTemporalCli({ cacheFolders: [cache], commandPath: '', log, sources: [], ...more }),
+    found: findTemporalCli({ cacheFolders: [cache], commandPath: '', log, sources: [], go: NO_GO, ...more }),
     lines,
     cache,
   };
@@ -187,4 +190,45 @@ test('a program is read out of a zip file by the end of its name', async () => {
   await expect(extractFromZip(archive, '/scripts/other', target)).rejects.toThrow(/holds no/);
   await expect(extractFromZip(__filename, '/scripts/other', target)).rejects.toThrow(/not a zip file/);
   expect(existsSync(target)).toBe(true);
+});
+
+const madeUp = { path: 'example.test/cli', command: 'cmd/temporal', version: '9.9.9', sum: 'h1:right' };
+
+/** A program that answers as `go` does, and writes down how it was called. */
+function standIn(sum: string): { program: string; calls: () => string } {
+  const folder = temporaryFolder();
+  const file = join(folder, 'go');
+  const calls = join(folder, 'calls');
+  const lines = [
+    '#!/bin/sh',
+    `echo "$1 $2 $3 $4 sumdb=$GOSUMDB private=$GOPRIVATE" | tr -s ' ' >> ${calls}`,
+    `if [ "$1" = mod ]; then echo '{"Sum":"${sum}"}'; exit; fi`,
+    `printf '#!/bin/sh\\necho temporal version 0.0.0-DEV\\n' > "$GOBIN/temporal"`,
+    'chmod +x "$GOBIN/temporal"',
+  ];
+  writeFileSync(file, lines.join('\n'), { mode: 0o755 });
+  return { program: file, calls: () => readFileSync(calls, 'utf8') };
+}
+
+test('where nothing can be downloaded, Go builds the CLI from its published source, once', async () => {
+  const go = standIn('h1:right');
+  const first = search({ sums: {}, go: { program: go.program, module: { ...madeUp, version: '1.5.1' } } });
+  const file = await first.found;
+  expect(file).toBe(join(first.cache, 'temporal-go-1.5.1'));
+  expect(execFileSync(file, ['--version'], { encoding: 'utf8' })).toMatch(/^temporal version/);
+  expect(go.calls().trim().split('\n')).toEqual([
+    'mod download -json example.test/cli@v1.5.1 sumdb=sum.golang.org private=none.invalid',
+    'install example.test/cli/cmd/temporal@v1.5.1 sumdb=sum.golang.org private=none.invalid',
+  ]);
+  expect(first.lines.join('\n')).toMatch(/takes minutes/);
+  expect(await search({ sums: {}, cacheFolders: [first.cache] }).found).toBe(file);
+  expect(readdirSync(first.cache)).toEqual(['temporal-go-1.5.1']);
+});
+
+test('source with another checksum than the known one is not built', async () => {
+  const go = standIn('h1:wrong');
+  const { found, cache } = search({ sums: {}, go: { program: go.program, module: madeUp } });
+  await expect(found).rejects.toThrow(/checksum of example\.test\/cli is h1:wrong, not h1:right/);
+  expect(go.calls()).not.toMatch(/install/);
+  expect(readdirSync(cache)).toEqual([]);
 });

@@ -1,6 +1,8 @@
 import { noCredential } from '../core/access';
 import { query } from '../core/db';
 import { config } from '../core/config';
+import { isDraining } from '../core/draining';
+import { unavailable } from '../core/errors';
 import { openApiDocument } from '../core/openapi';
 import { route } from '../core/route';
 import type { Route } from '../core/route';
@@ -22,6 +24,7 @@ export function operationsRoutes(others: () => Route[]): Route[] {
       fails: ['service_unavailable'],
       quiet: true,
       handle: async () => {
+        if (isDraining()) throw unavailable('This process is about to end.');
         await query('select 1 as alive');
         return { status: 200, body: { status: 'ok' } };
       },
