@@ -27,7 +27,7 @@ function statusByCode({ paths }) {
 const source = await readFile(document, 'utf8');
 const contract = JSON.parse(source);
 const codes = statusByCode(contract).map(([code, status]) => `  ${code}: ${String(status)},`);
-const types = astToString(await openapiTS(contract));
+const types = astToString(await openapiTS(contract, { defaultNonNullable: false, emptyObjectsUnknown: true }));
 const text = `${types}
 /** Every code of an error answer, and its status. */
 export const errorStatus = {

@@ -1,5 +1,5 @@
 import createCalls from 'openapi-fetch';
-import type { Client as Calls } from 'openapi-fetch';
+import type { Calls } from './calls';
 import { Generations } from './generations';
 import { items } from './paging';
 import type { ListItem, ListOptions, ListPath } from './paging';
@@ -25,7 +25,7 @@ export interface ClientOptions {
 }
 
 /** The typed calls of every route (`GET`, `POST`, …), and what makes the frequent ones short. */
-export interface Client extends Calls<paths> {
+export interface Client extends Calls {
   readonly generations: Generations;
   /** All entries of a list: `for await (const agent of client.items('/v1/projects/{project_id}/agents', {path}))`. */
   items: <Path extends ListPath>(
@@ -57,7 +57,7 @@ export function createClient(options: ClientOptions): Client {
     baseUrl: options.baseUrl,
     fetch: retrying(fetch, retry, authorized),
     ...(options.headers === undefined ? {} : { headers: options.headers }),
-  });
+  }) as unknown as Calls;
   return Object.assign(calls, {
     generations: new Generations(calls, retry),
     items: <Path extends ListPath>(path: Path, given?: ListOptions<Path>) =>

@@ -12,6 +12,7 @@ interface ErrorFacts {
   details?: Envelope['details'] | undefined;
   requestId?: string | null;
   retryAfter?: number | null;
+  call?: string | null;
 }
 
 /** The service refused a call, or a run failed. Branch on `code`; messages may change. */
@@ -27,11 +28,13 @@ export class ApiError extends Error {
   readonly requestId: string | null;
   /** Seconds after which a repeat may be served; null where waiting is no remedy. */
   readonly retryAfter: number | null;
+  /** What was refused, as `POST /v1/…`; null for a failure that was read from a run's record. */
+  readonly call: string | null;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    { status, meta, details, requestId, retryAfter }: ErrorFacts,
+    { status, meta, details, requestId, retryAfter, call }: ErrorFacts,
   ) {
     super(message);
     this.status = status;
@@ -39,6 +42,7 @@ export class ApiError extends Error {
     this.details = details;
     this.requestId = requestId ?? null;
     this.retryAfter = retryAfter ?? null;
+    this.call = call ?? null;
   }
 
   /** The run that failed, or that the refusal is about. */
@@ -119,6 +123,18 @@ const secondsOf = (header: string | null): number | null => {
 /** What `Retry-After` asks for, in seconds; it may be a number or a date. */
 export const retryAfterOf = (response: Response): number | null => secondsOf(response.headers.get('retry-after'));
 
+/** What each answer is an answer to. */
+const calls = new WeakMap<Response, string>();
+
+/** Method and path of a request; the query is left out. */
+export const nameOf = ({ method, url }: Request): string => `${method} ${new URL(url).pathname}`;
+
+/** Keeps what an answer is an answer to. */
+export function answering(request: Request, response: Response): Response {
+  calls.set(response, nameOf(request));
+  return response;
+}
+
 const isEnvelope = (body: unknown): body is { error: Envelope } =>
   typeof body === 'object' &&
   body !== null &&
@@ -133,6 +149,7 @@ export function errorOf(response: Response, body: unknown): ApiError {
     status: response.status,
     requestId: response.headers.get('x-request-id'),
     retryAfter: retryAfterOf(response),
+    call: calls.get(response) ?? null,
   };
   if (isEnvelope(body)) {
     const { code, message, meta, details } = body.error;

@@ -1,8 +1,7 @@
-import type { Client as Calls } from 'openapi-fetch';
+import type { Calls } from './calls';
 import { WaitTimeoutError, errorOf, failureOf } from './errors';
 import { backoffMs, sleep } from './retry';
 import type { RetryPolicy } from './retry';
-import type { paths } from './schema';
 import { GenerationStream } from './stream';
 import { runToolLoop } from './tool-loop';
 import type { ToolHandlers, ToolLoopOptions } from './tool-loop';
@@ -35,13 +34,15 @@ const IDLE_MS = 45_000;
 /** How often a run is looked at, once the service has let a waiting call go. */
 const LOOK: Pick<RetryPolicy, 'baseMs' | 'maxMs'> = { baseMs: 300, maxMs: 5_000 };
 
+/** The body stays with the answer. */
+const STREAMED = { parseAs: 'stream' } as object;
 const agentPath = '/v1/projects/{project_id}/agents/{agent_id}/generate';
 const generationPath = '/v1/projects/{project_id}/generations/{generation_id}';
 
 /** Runs of agents: started, waited for, read as they speak, and given the outputs of their client tools. */
 export class Generations {
   constructor(
-    private readonly calls: Calls<paths>,
+    private readonly calls: Calls,
     private readonly retry: RetryPolicy,
   ) {}
 
@@ -155,7 +156,7 @@ export class Generations {
       params: { path: pathOf(target) },
       body: { ...request, stream: true },
       headers: { 'Idempotency-Key': options.idempotencyKey ?? crypto.randomUUID(), Accept: 'text/event-stream' },
-      parseAs: 'stream',
+      ...STREAMED,
       signal: reading.signal,
     });
     if (!response.ok) throw errorOf(response, error);
@@ -194,7 +195,7 @@ export class Generations {
         const { response, error } = await this.calls.GET(`${generationPath}/stream`, {
           params,
           headers: { Accept: 'text/event-stream', ...(after === undefined ? {} : { 'Last-Event-ID': after }) },
-          parseAs: 'stream',
+          ...STREAMED,
           signal,
         });
         if (!response.ok) throw errorOf(response, error);
@@ -216,8 +217,7 @@ export class Generations {
       signal,
     });
     if (data === undefined) throw errorOf(response, error);
-    // Without `stream` the answer is no stream.
-    return data as Exclude<typeof data, string>;
+    return data;
   }
 
   async #untilRest(target: GenerationTarget, signal: AbortSignal): Promise<Generation> {
@@ -234,7 +234,7 @@ export class Generations {
       signal,
     });
     if (data === undefined) throw errorOf(response, error);
-    return data as Generation;
+    return data;
   }
 }
 

@@ -1,4 +1,5 @@
 export { createClient } from './client';
+export type { Call, CallOptions, CallResult, Calls, PathWith } from './calls';
 export type { Client, ClientOptions } from './client';
 export {
   ApiError,

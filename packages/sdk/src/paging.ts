@@ -1,4 +1,4 @@
-import type { Client as Calls } from 'openapi-fetch';
+import type { Calls, CallResult } from './calls';
 import { errorOf } from './errors';
 import type { paths } from './schema';
 
@@ -43,26 +43,25 @@ function nextOf(page: Page, at: number): { cursor: string } | { offset: number }
  * @throws ApiError
  */
 export async function* items<Path extends ListPath>(
-  calls: Calls<paths>,
+  calls: Calls,
   path: Path,
   options: ListOptions<Path>,
 ): AsyncGenerator<ListItem<Path>, void, undefined> {
-  const get = calls.GET as (path: string, init: object) => ReturnType<typeof calls.GET>;
+  const get = calls.GET as unknown as (path: string, init: object) => Promise<CallResult<Page>>;
   const seen = new Set<string>();
   let where: object = {};
   for (let at = 0; ;) {
     const params = { path: options.path ?? {}, query: { ...options.query, ...where } };
     const { data, error, response } = await get(path, { params, signal: options.signal });
-    if (!response.ok) throw errorOf(response, error);
-    const page = data as unknown as Page;
-    for (const item of page.data) {
+    if (data === undefined) throw errorOf(response, error);
+    for (const item of data.data) {
       if (item.id !== undefined && seen.has(item.id)) continue;
       if (item.id !== undefined) seen.add(item.id);
       yield item as ListItem<Path>;
     }
-    const next = nextOf(page, at);
+    const next = nextOf(data, at);
     if (next === null) return;
     where = next;
-    at += page.data.length;
+    at += data.data.length;
   }
 }

@@ -1,4 +1,4 @@
-import { ConnectionError, retryAfterOf } from './errors';
+import { ConnectionError, answering, nameOf, retryAfterOf } from './errors';
 
 /** How often and how long calls are repeated that may be repeated. Times in milliseconds. */
 export interface RetryPolicy {
@@ -80,20 +80,16 @@ export function retrying(fetch: Fetch, policy: RetryPolicy, prepare: (request: R
       try {
         const response = await whole(await fetch(attempt));
         const wait = last ? null : waitFor(response, repeatable, policy);
-        if (wait === null) return response;
+        if (wait === null) return answering(request, response);
         await response.body?.cancel().catch(() => undefined);
         waitMs = wait === 'backoff' ? own() : wait;
       } catch (error) {
         if (request.signal.aborted) throw request.signal.reason;
-        if (last || !repeatable) throw lost(request, error);
+        if (last || !repeatable)
+          throw new ConnectionError(`${nameOf(request)}: no whole answer came`, { cause: error });
         waitMs = own();
       }
       await sleep(waitMs, request.signal);
     }
   };
-}
-
-function lost(request: Request, cause: unknown): ConnectionError {
-  const { pathname } = new URL(request.url);
-  return new ConnectionError(`${request.method} ${pathname}: no whole answer came`, { cause });
 }
