@@ -49,7 +49,8 @@ export function createClient(options: ClientOptions): Client {
   const retry = { ...DEFAULT_RETRY, ...options.retry };
   const fetch = options.fetch ?? ((request: Request) => globalThis.fetch(request));
   const authorized = async (request: Request): Promise<Request> => {
-    const token = await tokenOf();
+    // A call may bring a credential of its own.
+    const token = request.headers.has('authorization') ? undefined : await tokenOf();
     if (token !== undefined) request.headers.set('Authorization', `Bearer ${token}`);
     return request;
   };

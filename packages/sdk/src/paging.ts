@@ -16,9 +16,11 @@ export type ListItem<Path extends ListPath> = ItemOf<Path>;
 type Parameters<Path extends ListPath> = paths[Path] extends { get: { parameters: infer Given } } ? Given : never;
 type Defined<Given, Name extends string> = Given extends { [Key in Name]?: infer Value } ? NonNullable<Value> : never;
 
-/** What a list is asked with. `query.limit` is the size of a page; where it goes on is the iterator's matter. */
+/** What a list is asked with; where it goes on is the iterator's matter. */
 export type ListOptions<Path extends ListPath> = {
-  query?: Omit<Defined<Parameters<Path>, 'query'>, 'offset' | 'cursor'>;
+  query?: Omit<Defined<Parameters<Path>, 'query'>, 'limit' | 'offset' | 'cursor'>;
+  /** Entries asked for at a time, at most 100; 50 by default. */
+  pageSize?: number;
   signal?: AbortSignal;
 } & ([Defined<Parameters<Path>, 'path'>] extends [never]
   ? { path?: never }
@@ -51,7 +53,7 @@ export async function* items<Path extends ListPath>(
   const seen = new Set<string>();
   let where: object = {};
   for (let at = 0; ;) {
-    const params = { path: options.path ?? {}, query: { ...options.query, ...where } };
+    const params = { path: options.path ?? {}, query: { ...options.query, limit: options.pageSize, ...where } };
     const { data, error, response } = await get(path, { params, signal: options.signal });
     if (data === undefined) throw errorOf(response, error);
     for (const item of data.data) {

@@ -81,7 +81,8 @@ export function retrying(fetch: Fetch, policy: RetryPolicy, prepare: (request: R
         const response = await whole(await fetch(attempt));
         const wait = last ? null : waitFor(response, repeatable, policy);
         if (wait === null) return answering(request, response);
-        await response.body?.cancel().catch(() => undefined);
+        // Not waited for: what is thrown away has no say in when the next try begins.
+        response.body?.cancel().catch(() => undefined);
         waitMs = wait === 'backoff' ? own() : wait;
       } catch (error) {
         if (request.signal.aborted) throw request.signal.reason;

@@ -177,7 +177,7 @@ async function* framesOf(response: Response, idleMs: number): AsyncGenerator<Fra
       yield* parser.push(decoder.decode(chunk.value, { stream: true }));
     }
   } finally {
-    await reader.cancel().catch(() => undefined);
+    reader.cancel().catch(() => undefined);
   }
 }
 
