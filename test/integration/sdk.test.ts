@@ -34,6 +34,11 @@ afterAll(async () => {
   await receiver.close();
 });
 
+const lines: (() => void)[] = [];
+afterEach(() => {
+  for (const close of lines.splice(0)) close();
+});
+
 const ask = { messages: [{ role: 'user' as const, content: 'go' }] };
 let models = 0;
 
@@ -47,7 +52,7 @@ async function agentSaying(replies: object[], given: object = {}) {
 }
 
 /** A line between client and service that can be cut: every connection over it ends at once. */
-async function startLine(): Promise<{ url: string; cut: () => void; close: () => void }> {
+async function startLine(): Promise<{ url: string; cut: () => void }> {
   const target = service.server.address() as AddressInfo;
   const sockets = new Set<Socket>();
   const line: Server = createServer((near) => {
@@ -71,14 +76,11 @@ async function startLine(): Promise<{ url: string; cut: () => void; close: () =>
   const cut = (): void => {
     for (const socket of sockets) socket.destroy();
   };
-  return {
-    url: `http://127.0.0.1:${String((line.address() as AddressInfo).port)}`,
-    cut,
-    close: () => {
-      cut();
-      line.close();
-    },
-  };
+  lines.push(() => {
+    cut();
+    line.close();
+  });
+  return { url: `http://127.0.0.1:${String((line.address() as AddressInfo).port)}`, cut };
 }
 
 test('a wait beyond what the service allows goes on, and buys one run', async () => {
@@ -107,7 +109,6 @@ test('a waiting connection that is cut waits on, and buys one run', async () => 
   server.release('sdk-cut');
   expect((await running).output?.content).toBe('after the cut');
   expect(server.calls({ model })).toHaveLength(1);
-  line.close();
 });
 
 test('a stream whose connection is cut in the middle is read on without a character lost or twice', async () => {
@@ -132,7 +133,6 @@ test('a stream whose connection is cut in the middle is read on without a charac
   expect(server.calls({ model })).toHaveLength(1);
   const again = client.generations.pickUp({ projectId: target.projectId, generationId: stream.generationId });
   expect((await again.result()).text).toBe(words.join(''));
-  line.close();
 });
 
 test('a stream tells the pause and the failure of its run', async () => {

@@ -120,6 +120,7 @@ export class GenerationStream implements AsyncIterable<string> {
   async *#read(response: Response): AsyncGenerator<string, string | null, undefined> {
     for await (const frame of framesOf(response, this.source.idleMs)) {
       if (frame.data === DONE) {
+        if (frame.id !== undefined) this.#known = { id: frame.id, seen: this.#seen };
         this.#end = this.#endOf();
         return null;
       }
