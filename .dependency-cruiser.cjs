@@ -65,6 +65,20 @@ module.exports = {
       to: { path: 'node_modules/@temporalio/client', ...runtime },
     },
     {
+      name: 'client-stands-alone',
+      comment: 'The published client knows the contract, not the service, and depends on one library.',
+      severity: 'error',
+      from: { path: '^packages/sdk/' },
+      to: { pathNot: ['^packages/sdk/', 'node_modules/openapi-fetch', '^openapi-fetch$'] },
+    },
+    {
+      name: 'service-needs-no-client',
+      comment: 'The demo and the tests are users of the client; the service is not.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/local/' },
+      to: { path: ['^packages/', '@agent-platform/sdk'] },
+    },
+    {
       name: 'production-code-needs-no-development-dependency',
       severity: 'error',
       from: { path: '^src/' },

@@ -10,7 +10,7 @@ const nodeBuiltIns = {
 };
 
 export default defineConfig(
-  { ignores: ['dist', 'node_modules', '.data', 'coverage'] },
+  { ignores: ['dist', 'packages/*/dist', 'node_modules', '.data', 'coverage', 'packages/sdk/src/schema.ts'] },
   eslint.configs.recommended,
   {
     files: ['**/*.ts'],
@@ -47,6 +47,16 @@ export default defineConfig(
   {
     files: ['src/activities/heartbeats.ts', 'src/api/core/event-stream.ts', 'src/local/**'],
     rules: { 'no-restricted-globals': 'off' },
+  },
+  {
+    files: ['packages/sdk/**'],
+    rules: {
+      ...imports(
+        { regex: '^(node:|fs$|crypto$|http$|path$)', message: 'The client runs in browsers too: no node built-ins.' },
+        { regex: '\\.\\./(src|\\.\\.)', message: 'The client stands alone.' },
+      ),
+      'no-restricted-globals': ['error', 'process', 'Buffer', 'require', 'setInterval'],
+    },
   },
   {
     files: ['src/workflows/**'],

@@ -9,6 +9,8 @@ const shared = {
     ],
   },
   transformIgnorePatterns: ['/node_modules/(?!jose/)'],
+  // The client as it stands in this repository, built or not.
+  moduleNameMapper: { '^@agent-platform/sdk$': '<rootDir>/packages/sdk/src/index.ts' },
   extensionsToTreatAsEsm: [],
 };
 const project = (name, extra = {}) => ({

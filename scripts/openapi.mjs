@@ -1,5 +1,5 @@
 // Writes docs/openapi.json from the compiled routes; with --check it only says whether the file is what they make.
-//   npm run openapi            after a change of a route or a schema
+//   npm run openapi            after a change of a route or a schema; the types of the client are written too
 //   npm run openapi -- --check
 import { readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -28,4 +28,5 @@ if (process.argv.includes('--check')) {
 } else {
   await writeFile(file, text);
   console.log(`docs/openapi.json: ${String(Object.keys(JSON.parse(text).paths).length)} paths`);
+  await import('./sdk-types.mjs');
 }

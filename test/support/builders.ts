@@ -1,3 +1,5 @@
+import { unwrap } from '@agent-platform/sdk';
+import type { components } from '@agent-platform/sdk';
 import { randomText } from '../../src/api/core/random';
 import type { ApiClient, Reply } from './client';
 
@@ -20,22 +22,25 @@ export function created(reply: Reply): Reply['body'] {
 export async function workspace(api: ApiClient, projectId: string, modelServerUrl: string): Promise<Workspace> {
   const at = `/v1/projects/${projectId}`;
   const model = `model-${randomText(8)}`;
-  const provider = created(
-    await api.post(`${at}/ai-providers`, {
-      name: 'local',
-      provider: 'custom',
-      default_model: model,
-      base_url: modelServerUrl,
+  const provider = await unwrap(
+    api.sdk.POST('/v1/projects/{project_id}/ai-providers', {
+      params: { path: { project_id: projectId } },
+      body: { name: 'local', provider: 'custom', default_model: model, base_url: modelServerUrl },
     }),
   );
   return { api, at, projectId, providerId: provider.id, model };
 }
 
+type Schemas = components['schemas'];
+
+/** What a test gives is its own matter: a wrong value is refused by the service, and the builder throws. */
 export async function buildAgent(
-  { api, at, providerId }: Workspace,
+  { api, projectId, providerId }: Workspace,
   given: object = {},
 ): Promise<{ id: string; version: number }> {
-  return created(await api.post(`${at}/agents`, { ai_provider_id: providerId, name: 'tester', ...given }));
+  const body: Schemas['AgentCreate'] = { ai_provider_id: providerId, name: 'tester', ...given };
+  const params = { path: { project_id: projectId } };
+  return unwrap(api.sdk.POST('/v1/projects/{project_id}/agents', { params, body }));
 }
 
 const parameters = {
@@ -44,36 +49,22 @@ const parameters = {
   required: ['order_id'],
 };
 
-export async function buildClientTool(
-  { api, at }: Workspace,
-  given: object = {},
+async function buildTool(
+  { api, projectId }: Workspace,
+  body: Schemas['ToolCreate'],
 ): Promise<{ id: string; name: string }> {
-  return created(
-    await api.post(`${at}/tools`, {
-      name: 'approve_refund',
-      type: 'client',
-      description: 'Approves',
-      parameters,
-      ...given,
-    }),
-  );
+  return unwrap(api.sdk.POST('/v1/projects/{project_id}/tools', { params: { path: { project_id: projectId } }, body }));
 }
 
-export async function buildHttpTool(
-  { api, at }: Workspace,
+export const buildClientTool = (space: Workspace, given: object = {}): Promise<{ id: string; name: string }> =>
+  buildTool(space, { name: 'approve_refund', type: 'client', description: 'Approves', parameters, ...given });
+
+export const buildHttpTool = (
+  space: Workspace,
   url: string,
   given: object = {},
-): Promise<{ id: string; name: string }> {
-  return created(
-    await api.post(`${at}/tools`, {
-      name: 'get_order',
-      type: 'http',
-      parameters,
-      execute: { url, method: 'GET' },
-      ...given,
-    }),
-  );
-}
+): Promise<{ id: string; name: string }> =>
+  buildTool(space, { name: 'get_order', type: 'http', parameters, execute: { url, method: 'GET' }, ...given });
 
 /** A body with one user message. */
 export const saying = (content: string, more: object = {}): object => ({

@@ -1,7 +1,7 @@
 import type { ApiClient } from './client';
 import type { Service } from './app';
 
-export type GuardedRoute = readonly [method: keyof ApiClient, path: string, body?: object];
+export type GuardedRoute = readonly [method: Exclude<keyof ApiClient, 'sdk'>, path: string, body?: object];
 
 const call = (client: ApiClient, [method, path, body]: GuardedRoute, projectId: string) => {
   const full = `/v1/projects/${projectId}${path}`;

@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { z } from 'zod';
-import { DemoClient, poll } from '../demo/api-client';
+import { unwrap } from '@agent-platform/sdk';
+import type { Client, components } from '@agent-platform/sdk';
+import { clientOf, poll } from '../demo/api-client';
 import { startReceiver } from '../receiver';
 import type { Receiver } from '../receiver';
 import { startLocal } from '../supervisor';
@@ -98,47 +99,49 @@ function answersOf(receiver: Receiver, chance: Chance): void {
   });
 }
 
-async function signIn(local: Local): Promise<DemoClient> {
-  const anyone = new DemoClient(local.baseUrl, null);
+async function signIn(local: Local): Promise<Client> {
+  const anyone = clientOf(local.baseUrl);
   const email = `chaos-${randomBytes(4).toString('hex')}@example.com`;
-  await anyone.post({ path: '/v1/auth/code', body: { email }, answer: z.object({}) });
+  await unwrap(anyone.POST('/v1/auth/code', { body: { email } }));
   const code = await poll(() => local.mailbox(email)[0]?.code ?? undefined, {
     timeoutMs: 30_000,
     goal: 'the mail with the code',
   });
-  const answer = z.object({ access_token: z.string() });
-  const session = await anyone.post({ path: '/v1/auth/code/verify', body: { email, code }, answer });
-  return anyone.as(session.access_token);
+  const session = await unwrap(anyone.POST('/v1/auth/code/verify', { body: { email, code } }));
+  return clientOf(local.baseUrl, session.access_token);
 }
 
-const Made = z.object({ id: z.string() });
+type ToolBody = components['schemas']['ToolCreate'];
 
 async function makeAgents(
-  api: DemoClient,
-  at: string,
-  stage: { local: Local; receiver: Receiver },
+  api: Client,
+  projectId: string,
+  { local, receiver }: { local: Local; receiver: Receiver },
 ): Promise<Stage['agents']> {
-  const { local, receiver } = stage;
-  const make = async (path: string, body: object): Promise<string> =>
-    (await api.post({ path: `${at}${path}`, body, answer: Made })).id;
-  const http = { type: 'http', description: 'Works on an order', parameters: orderId };
-  const lookUp = { url: `${receiver.url}/orders/{order_id}`, method: 'GET' };
-  const refunds = { url: `${receiver.url}/refunds/{order_id}`, method: 'POST' };
+  const params = { path: { project_id: projectId } };
+  const makeTool = async (body: ToolBody): Promise<string> =>
+    (await unwrap(api.POST('/v1/projects/{project_id}/tools', { params, body }))).id;
+  const http = { type: 'http', description: 'Works on an order', parameters: orderId } as const;
   const tools = [
-    await make('/tools', { ...http, name: 'look_up', execute: lookUp }),
-    await make('/tools', { ...http, name: 'refund', execute: refunds }),
-    await make('/tools', { type: 'client', name: 'ask_person', description: 'Asks', parameters: orderId }),
+    await makeTool({ ...http, name: 'look_up', execute: { url: `${receiver.url}/orders/{order_id}`, method: 'GET' } }),
+    await makeTool({ ...http, name: 'refund', execute: { url: `${receiver.url}/refunds/{order_id}`, method: 'POST' } }),
+    await makeTool({ type: 'client', name: 'ask_person', description: 'Asks', parameters: orderId }),
   ];
-  const provider = { name: 'local', provider: 'custom', default_model: 'plain', base_url: local.modelServerUrl };
-  const providerId = await make('/ai-providers', provider);
+  const provider = await unwrap(
+    api.POST('/v1/projects/{project_id}/ai-providers', {
+      params,
+      body: { name: 'local', provider: 'custom', default_model: 'plain', base_url: local.modelServerUrl },
+    }),
+  );
   const bindings = tools.map((id) => ({ tool_id: id }));
   const agents: [string, string][] = [];
   for (const [name, replies] of Object.entries(SCRIPTS)) {
     local.modelServer.script(name, structuredClone<object[]>([...replies]));
-    const body = { name, model: name, ai_provider_id: providerId, tool_bindings: bindings };
-    agents.push([name, await make('/agents', body)]);
+    const body = { name, model: name, ai_provider_id: provider.id, tool_bindings: bindings };
+    agents.push([name, (await unwrap(api.POST('/v1/projects/{project_id}/agents', { params, body }))).id]);
   }
-  await make('/webhooks', { url: `${receiver.url}/hook`, events: ['generation.*'] });
+  const hook = { url: `${receiver.url}/hook`, events: ['generation.*'] };
+  await unwrap(api.POST('/v1/projects/{project_id}/webhooks', { params, body: hook }));
   return Object.fromEntries(agents) as Stage['agents'];
 }
 
@@ -172,13 +175,9 @@ export async function setStage(
   begun({ stop: () => receiver.close() });
   answersOf(receiver, chance);
   const session = await signIn(local);
-  const project = await session.post({ path: '/v1/projects', body: { name: 'chaos' }, answer: Made });
-  const key = await session.post({
-    path: '/v1/api-keys',
-    body: { name: 'chaos', project_id: project.id },
-    answer: z.object({ key: z.string() }),
-  });
+  const project = await unwrap(session.POST('/v1/projects', { body: { name: 'chaos' } }));
+  const key = await unwrap(session.POST('/v1/api-keys', { body: { name: 'chaos', project_id: project.id } }));
   const at = `/v1/projects/${project.id}`;
-  const agents = await makeAgents(session.as(key.key), at, { local, receiver });
+  const agents = await makeAgents(clientOf(local.baseUrl, key.key), project.id, { local, receiver });
   return { dataDir, local, receiver, credential: key.key, at, agents };
 }

@@ -1,4 +1,5 @@
 import type { WriteStream } from 'node:tty';
+import { ApiError } from '@agent-platform/sdk';
 
 /** A step of the demo that did not do what it shows; the message is one line that names the step and the reason. */
 class StepFailed extends Error {}
@@ -8,9 +9,18 @@ export function holds(condition: boolean, otherwise: string): asserts condition 
   if (!condition) throw new Error(otherwise);
 }
 
+/** What was refused and why, with the first of the fields that the refusal names. */
+function refusalOf({ call, status, code, message, details }: ApiError): string {
+  const [first] = Array.isArray(details) ? details : [];
+  const isSaid = first === undefined || message.includes(first.message);
+  const field = isSaid ? '' : ` (${first.path}: ${first.message})`;
+  return `${call ?? 'The run'} answered ${String(status)} ${code}: ${message}${field}`.replace(/\s*\n\s*/g, ' ').trim();
+}
+
 /** An error in one line, with its cause: `fetch failed` alone says nothing. */
 export function inOneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  if (error instanceof ApiError) return refusalOf(error);
   const cause = error.cause instanceof Error && error.cause.message !== '' ? `: ${error.cause.message}` : '';
   return `${error.message}${cause}`.replace(/\s*\n\s*/g, ' ').trim();
 }

@@ -1,5 +1,5 @@
-import { z } from 'zod';
-import { poll } from './api-client';
+import { unwrap } from '@agent-platform/sdk';
+import type { Generation } from '@agent-platform/sdk';
 import { holds } from './report';
 import { runLink } from './stage';
 import type { Scene } from './stage';
@@ -7,65 +7,46 @@ import type { Scene } from './stage';
 const SETTLED_MS = 90_000;
 const TEXT_SHOWN_MAX = 160;
 
-const Accepted = z.object({ id: z.string() });
-const Result = z.object({
-  id: z.string(),
-  status: z.string(),
-  output: z.object({ content: z.string() }).optional(),
-  required_action: z.object({ tool_calls: z.array(z.object({ id: z.string(), tool_name: z.string() })) }).optional(),
-});
-const Generation = z.object({
-  status: z.string(),
-  step_count: z.number(),
-  error: z.object({ code: z.string().optional(), message: z.string() }).nullable(),
-});
-const Transcript = z.object({
-  steps: z.array(z.object({ tool_calls: z.array(z.object({ tool_name: z.string() })) })),
-  output: z.object({ content: z.string().nullable() }).nullable(),
-});
-
 /** A generation record, as far as the demo looks at it. */
-type GenerationRecord = z.output<typeof Generation>;
+type GenerationRecord = Pick<Generation, 'status' | 'step_count' | 'error'>;
 
-export const generatePath = ({ at, agentId }: Scene): string => `${at}/agents/${agentId}/generate`;
-export const saying = (content: string): object => ({ messages: [{ role: 'user', content }] });
+export const saying = (content: string) => ({ messages: [{ role: 'user' as const, content }] });
 
 /** Starts a run that nobody waits for. Not repeatable: each call starts one. */
 export async function startRun(scene: Scene, content: string): Promise<string> {
   const { report, api } = scene;
   report.fact('asked', content);
   const begun = performance.now();
-  const { id } = await api.post({ path: generatePath(scene), body: saying(content), answer: Accepted });
+  const id = await api.generations.start(scene, saying(content));
   report.fact('accepted', `${id} after ${String(Math.round(performance.now() - begun))} ms`);
   report.fact('in Temporal', runLink(scene, id));
   return id;
 }
 
 /** The record of a run as it stands. */
-export async function readRun({ api, at }: Scene, id: string): Promise<GenerationRecord> {
-  return await api.get({ path: `${at}/generations/${id}`, answer: Generation });
+export async function readRun({ api, projectId }: Scene, id: string): Promise<GenerationRecord> {
+  const params = { path: { project_id: projectId, generation_id: id } };
+  return await unwrap(api.GET('/v1/projects/{project_id}/generations/{generation_id}', { params }));
 }
 
 /**
- * Polls a run to its end.
- * @throws Error when it does not complete
+ * Waits for the end of a run.
+ * @throws Error when it does not complete in time
  */
 export async function completed(scene: Scene, id: string): Promise<GenerationRecord> {
-  const record = await poll(
-    async () => {
-      const found = await readRun(scene, id);
-      return found.status === 'in_progress' ? undefined : found;
-    },
-    { timeoutMs: SETTLED_MS + scene.heartbeatSeconds * 1000, goal: `the end of ${id}` },
-  );
+  const timeoutMs = SETTLED_MS + scene.heartbeatSeconds * 1000;
+  const record = await scene.api.generations.wait({ projectId: scene.projectId, generationId: id }, { timeoutMs });
   const why = record.error === null ? '' : `: ${record.error.code ?? ''} ${record.error.message}`;
   holds(record.status === 'completed', `${id} is ${record.status}${why}`);
   return record;
 }
 
 /** Reads what was stored of a settled run and prints it. @returns the number of stored steps */
-export async function showSteps({ report, api, at }: Scene, id: string): Promise<number> {
-  const { steps, output } = await api.get({ path: `${at}/generations/${id}/transcript`, answer: Transcript });
+export async function showSteps({ report, api, projectId }: Scene, id: string): Promise<number> {
+  const params = { path: { project_id: projectId, generation_id: id } };
+  const { steps, output } = await unwrap(
+    api.GET('/v1/projects/{project_id}/generations/{generation_id}/transcript', { params }),
+  );
   const words = steps.map(({ tool_calls: calls }, index) => {
     const what = calls.length === 0 ? 'text' : calls.map(({ tool_name: name }) => name).join(' + ');
     return `${String(index + 1)} ${what}`;
@@ -86,11 +67,7 @@ export async function waitedRun(scene: Scene): Promise<string> {
   const content = `First call get_order with order_id ${order}, then call approve_refund with order_id ${order}.`;
   report.fact('asked', content);
   const begun = performance.now();
-  const paused = await api.post({
-    path: `${generatePath(scene)}?wait=true`,
-    body: saying(content),
-    answer: Result,
-  });
+  const paused = await api.generations.run(scene, saying(content));
   const calls = paused.required_action?.tool_calls ?? [];
   report.fact('paused', `${paused.id} after ${String(Math.round(performance.now() - begun))} ms`);
   report.fact('in Temporal', runLink(scene, paused.id));
@@ -99,11 +76,10 @@ export async function waitedRun(scene: Scene): Promise<string> {
   report.fact('http tool', `get_order was called: GET /orders/${order}`);
   for (const call of calls) report.fact('asked of us', `${call.tool_name} (${call.id})`);
   const again = performance.now();
-  const done = await api.post({
-    path: `${generatePath(scene)}/${paused.id}/tool-outputs`,
-    body: { tool_outputs: calls.map(({ id }) => ({ tool_call_id: id, output: { approved: true } })) },
-    answer: Result,
-  });
+  const done = await api.generations.submitToolOutputs(
+    { ...scene, generationId: paused.id },
+    calls.map(({ id }) => ({ tool_call_id: id, output: { approved: true } })),
+  );
   holds(done.id === paused.id && done.status === 'completed', `${done.id} is ${done.status}, not completed`);
   report.fact('completed', `${done.id} ${String(Math.round(performance.now() - again))} ms after our output`);
   await showSteps(scene, done.id);

@@ -1,6 +1,6 @@
+import type { Client } from '@agent-platform/sdk';
 import type { Receiver } from '../receiver';
 import type { Local } from '../supervisor';
-import type { DemoClient } from './api-client';
 import type { Report } from './report';
 
 /** A vendor's account to use in place of the local model server. */
@@ -29,7 +29,7 @@ export interface Stage {
 
 /** A signed-in person's project and the key that is used from then on. */
 export interface Account {
-  api: DemoClient;
+  api: Client;
   email: string;
   apiKey: string;
   projectId: string;

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { z } from 'zod';
 import { holds } from './report';
-import { completed, generatePath, saying, showSteps } from './runs';
+import { completed, saying, showSteps } from './runs';
 import { runLink } from './stage';
 import type { Scene } from './stage';
 
@@ -22,19 +21,6 @@ const WORDS = [
 const HELD_AFTER = 4;
 const HELD_MS = 500;
 const GATE = 'demo-stream';
-const DONE = '[DONE]';
-
-const Frame = z.union([
-  z.object({ choices: z.tuple([z.object({ delta: z.object({ content: z.string() }) })]) }),
-  z.object({ error: z.string() }),
-]);
-
-/** The text of a delta frame. @throws Error with the reason for which the stream ended */
-function textIn(data: string): string {
-  const frame = Frame.parse(JSON.parse(data));
-  if ('error' in frame) throw new Error(`the stream ended: ${frame.error}`);
-  return frame.choices[0].delta.content;
-}
 
 /** A run whose answer we read while the model still speaks. */
 export async function streamedRun(scene: Scene): Promise<string> {
@@ -45,27 +31,23 @@ export async function streamedRun(scene: Scene): Promise<string> {
   report.fact('asked', QUESTION);
   const begun = performance.now();
   const since = (): string => `${String(Math.round(performance.now() - begun))} ms`;
-  const { generationId, frames } = await api.stream({
-    path: generatePath(scene),
-    body: { ...saying(QUESTION), stream: true },
-  });
+  const stream = await api.generations.stream(scene, saying(QUESTION));
+  const { generationId } = stream;
   report.fact('opened', `${generationId} after ${since()}`);
   report.fact('in Temporal', runLink(scene, generationId));
   report.begin('words');
   const words: string[] = [];
-  let last = '';
-  for await (const data of frames) {
-    last = data;
-    if (data === DONE) break;
-    words.push(textIn(data));
-    report.piece(words.at(-1) ?? '');
+  for await (const text of stream) {
+    words.push(text);
+    report.piece(text);
     if (vendor === null && words.length === HELD_AFTER) {
       await sleep(HELD_MS);
       local.modelServer.release(GATE);
     }
   }
   report.line('');
-  holds(last === DONE, 'the stream ended without [DONE]');
+  const { status } = await stream.result();
+  holds(status === 'completed', `the stream ended as ${status}`);
   report.fact('[DONE]', `${String(words.length)} frames, the last after ${since()}`);
   if (vendor === null) {
     holds(words.length === WORDS.length, `${String(words.length)} frames for ${String(WORDS.length)} words`);
