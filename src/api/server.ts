@@ -1,4 +1,4 @@
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { Runtime } from '@temporalio/worker';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { announceReady, onStop, readMailbox } from '../local/child';
@@ -10,11 +10,13 @@ import { errorFacts, log, setLogLevel } from './core/log';
 import { closeOutbound } from './core/outbound';
 import { closePrograms } from './core/tenant-programs';
 import { closeEngine } from './core/temporal';
+import { answerUnreadable } from './core/unreadable';
 import { setMailboxReader } from './dev/mailbox';
 import { migrate } from './migrations';
 import { streams } from './generations/streams';
 import { firstAttempts } from './webhooks/first-attempts';
 import { StreamWorker } from '../stream-worker';
+import { runtimeOptions, startTelemetry } from '../telemetry';
 
 /**
  * Once the server takes no new connections, each answer is the last of its connection. A stream that was begun before could
@@ -49,14 +51,13 @@ async function stop(server: Server, worker: StreamWorker): Promise<void> {
 async function main(): Promise<void> {
   const { HOST, PORT, LOG_LEVEL, localMode } = config();
   setLogLevel(LOG_LEVEL);
+  const telemetry = await startTelemetry('api');
   await migrate(db, 'up');
   if (localMode) setMailboxReader(readMailbox);
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', ({ level }) => log.warn({ msg: 'engine worker', level })),
-  });
+  Runtime.install(runtimeOptions());
   const worker = new StreamWorker();
   const server = createServer(createApp());
+  server.on('clientError', answerUnreadable);
   endWithLastAnswer(server);
   server.requestTimeout = 0; // A waited run may take as long as GENERATION_WAIT_MAX_SECONDS.
   await new Promise<void>((resolve, reject) => {
@@ -71,10 +72,11 @@ async function main(): Promise<void> {
     if (stopping) return;
     stopping = true;
     await stop(server, worker);
+    await telemetry.stop();
     process.exit(0);
   });
   log.info({ msg: 'api ready', port });
-  announceReady({ port });
+  announceReady({ port, metricsPort: telemetry.metricsPort });
 }
 
 main().catch((error: unknown) => {

@@ -43,6 +43,8 @@ export interface Local {
   databaseUrl: string;
   temporalAddress: string;
   temporalUiUrl: string | null;
+  /** Where each API and worker that runs shows its metrics. */
+  metrics(): { name: string; url: string }[];
   modelServerUrl: string;
   modelServer: ModelServer;
   engines: Pick<Engines, 'restart' | 'kill'>;
@@ -244,6 +246,15 @@ class Supervisor {
     return index;
   }
 
+  private metricsUrls(): { name: string; url: string }[] {
+    const host = setting(this.context.environment, 'METRICS_HOST') ?? '127.0.0.1';
+    return KINDS.flatMap((kind) => this.services[kind]).flatMap(({ identity, metricsPort, options: { name } }) =>
+      identity === undefined || metricsPort === undefined
+        ? []
+        : [{ name, url: `http://${host}:${String(metricsPort)}/metrics` }],
+    );
+  }
+
   private handle(engines: Engines, modelServer: ModelServer): Local {
     const baseUrls = this.services.api.map(({ options }) => options.baseUrl ?? '');
     return {
@@ -252,6 +263,7 @@ class Supervisor {
       databaseUrl: engines.databaseUrl,
       temporalAddress: engines.temporalAddress,
       temporalUiUrl: engines.temporalUiUrl,
+      metrics: () => this.metricsUrls(),
       modelServerUrl: modelServer.url,
       modelServer,
       engines,

@@ -1,5 +1,6 @@
 import { BaseError, ConnectionError, DatabaseError, QueryTypes, UniqueConstraintError } from 'sequelize';
 import type { Transaction } from 'sequelize';
+import { withCommitActions } from './after-commit';
 import { config } from './config';
 import { openDatabase } from './db-pool';
 
@@ -9,7 +10,8 @@ export type Tx = Transaction;
 export const db = openDatabase(config().DATABASE_URL, config().DATABASE_POOL_MAX);
 
 /** Runs `fn` in one transaction: it commits when `fn` returns and rolls back when it throws. No call to the outside inside. */
-export const inTransaction = <T>(fn: (tx: Tx) => Promise<T>): Promise<T> => db.transaction(fn);
+export const inTransaction = <T>(fn: (tx: Tx) => Promise<T>): Promise<T> =>
+  withCommitActions((inner) => db.transaction(inner), fn);
 
 /** Rows of one SQL statement with `$1`… parameters; also for `insert`, `update` and `delete … returning`. */
 export async function query<Row extends object>(sql: string, bind: unknown[] = [], tx?: Tx): Promise<Row[]> {

@@ -1,12 +1,14 @@
 import { newId } from '../core/ids';
 import { principalOf } from '../core/access';
 import type { Caller } from '../core/access';
+import { onCommit } from '../core/after-commit';
 import { clock } from '../core/clock';
 import { inTransaction, isDatabaseDown, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, catalog, invalidInput, notFound, unavailable } from '../core/errors';
 import type { ErrorCode } from '../core/errors';
 import { faultPoint } from '../core/faults';
+import { count } from '../core/metrics';
 import { listByOffset } from '../core/pages';
 import { servedAgent } from '../agents/service';
 import { findProvider } from '../providers/service';
@@ -239,6 +241,7 @@ async function accept(accepting: Accepting): Promise<Generation | null> {
         { transaction: tx },
       );
       await insertContents(tx, row, sealing, accepting);
+      onCommit(tx, () => count('runsAccepted', { resource: 'generation' }));
       return row;
     });
   } catch (error) {

@@ -9,6 +9,7 @@ import { log } from '../core/log';
 import { outbound } from '../core/outbound';
 import { randomFactor } from '../core/random';
 import { UnderWay } from '../core/under-way';
+import { measuredAttempt } from './measured';
 import type { DeliveryStatus } from './models';
 import { takePlace } from './places';
 import { forgetPurged, holdEvent } from './purging';
@@ -24,6 +25,7 @@ export interface DueDelivery {
   projectId: string;
   webhookId: string;
   status: DeliveryStatus;
+  createdAt: Date;
   /** Attempts counted so far. */
   attempts: number;
   nextAttemptAt: Date | null;
@@ -63,6 +65,7 @@ interface DueRow {
   project_id: string;
   webhook_id: string;
   status: DeliveryStatus;
+  created_at: Date;
   attempts: number;
   next_attempt_at: Date | null;
   claimed_until: Date | null;
@@ -76,7 +79,7 @@ interface DueRow {
 }
 
 const SELECT_DUE = `
-  select d.id, d.project_id, d.webhook_id, d.status, d.attempts, d.next_attempt_at, d.claimed_until, d.event_id, d.event_type,
+  select d.id, d.project_id, d.webhook_id, d.status, d.created_at, d.attempts, d.next_attempt_at, d.claimed_until, d.event_id, d.event_type,
     e.body, w.url, w.active, w.secret_key_id, w.secret_data
   from webhook_deliveries d join events e on e.id = d.event_id join webhooks w on w.id = d.webhook_id where d.id = $1`;
 
@@ -99,6 +102,7 @@ export async function readDelivery(id: string, seenBy: 'run' | 'process'): Promi
     projectId: row.project_id,
     webhookId: row.webhook_id,
     status: row.status,
+    createdAt: row.created_at,
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at,
     claimedUntil: row.claimed_until,
@@ -120,7 +124,7 @@ const underWay = new UnderWay<AttemptOutcome>();
  * @param signal leaves the attempt; it is then not counted
  */
 export const attemptOnce = (delivery: DueDelivery, signal: AbortSignal): Promise<AttemptOutcome> =>
-  underWay.join(delivery.id, signal, (shared) => attempt(delivery, shared));
+  underWay.join(delivery.id, signal, (shared) => measuredAttempt(delivery, () => attempt(delivery, shared)));
 
 async function attempt(delivery: DueDelivery, signal: AbortSignal): Promise<AttemptOutcome> {
   const { secret } = delivery;
