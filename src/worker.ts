@@ -1,4 +1,4 @@
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { Runtime } from '@temporalio/worker';
 import { config } from './api/core/config';
 import { closeDatabase, db } from './api/core/db';
 import { errorFacts, log, setLogLevel } from './api/core/log';
@@ -13,6 +13,7 @@ import { ensureEngine } from './engine-setup';
 import { migrate } from './api/migrations';
 import { startReencryption } from './reencryption';
 import { ensureSchedules } from './schedules';
+import { runtimeOptions, startTelemetry } from './telemetry';
 import { startWorkers } from './workers';
 
 /** Without an SMTP server local mode hands mails to the development mailbox. */
@@ -24,11 +25,8 @@ function mailer(): Mailer {
 
 async function main(): Promise<void> {
   setLogLevel(config().LOG_LEVEL);
-  // The engine's core would end the process by itself; the order of ending is ours.
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', ({ level }) => log.warn({ msg: 'engine worker', level })),
-  });
+  const telemetry = await startTelemetry('worker');
+  Runtime.install(runtimeOptions());
   await migrate(db, 'up');
   await ensureEngine();
   const workers = await startWorkers({ mailer: mailer() });
@@ -43,6 +41,7 @@ async function main(): Promise<void> {
     await firstAttempts.drain();
     await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
     await closeDatabase();
+    await telemetry.stop();
     log.info({ msg: 'worker stopped' });
     process.exit(0);
   };
@@ -52,7 +51,7 @@ async function main(): Promise<void> {
     process.exit(1);
   });
   log.info({ msg: 'worker ready' });
-  announceReady({});
+  announceReady({ metricsPort: telemetry.metricsPort });
 }
 
 main().catch((error: unknown) => {

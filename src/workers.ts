@@ -4,10 +4,12 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkerOptions } from '@temporalio/worker';
 import { createActivities } from './activities';
 import { generationActivities } from './activities/generations.activities';
-import { CodesOnly } from './activities/interceptor';
+import { CodesOnly, Labelled } from './activities/interceptor';
 import type { Mailer } from './api/auth/mailer';
 import { config } from './api/core/config';
 import { engineConnection, queues } from './api/core/temporal';
+import { workerTracing } from './telemetry-traces';
+import type { WorkerTracing } from './telemetry-traces';
 
 export interface RunningWorkers {
   /** Takes no new work and lets running calls end, up to the grace time. */
@@ -16,11 +18,18 @@ export interface RunningWorkers {
   ended: Promise<void>;
 }
 
-const interceptors: WorkerOptions['interceptors'] = { activity: [() => ({ inbound: new CodesOnly() })] };
+/** Of errors the codes alone get out of the innermost one, so that a span holds no more than a history does. */
+const interceptorsOf = (tracing: WorkerTracing | undefined): WorkerOptions['interceptors'] => ({
+  activity: [
+    ...(tracing?.activityInterceptors ?? []),
+    () => ({ inbound: new Labelled() }),
+    () => ({ inbound: new CodesOnly() }),
+  ],
+});
 
-/** The bundle that the build made; under jest the code runs from its sources, and the bundle lies in `dist` all the same. */
-function bundlePath(): string {
-  const candidates = [join(__dirname, 'workflow-bundle.js'), resolve(__dirname, '../dist/workflow-bundle.js')];
+/** A bundle that the build made; under jest the code runs from its sources, and the bundle lies in `dist` all the same. */
+function bundlePath(name: string): string {
+  const candidates = [join(__dirname, name), resolve(__dirname, '../dist', name)];
   const found = candidates.find((path) => existsSync(path));
   if (found === undefined) throw new Error('The workflow bundle is missing: run `npm run build` first');
   return found;
@@ -34,18 +43,22 @@ export async function startWorkers({ mailer }: { mailer: Mailer }): Promise<Runn
   const { options, namespace } = engineConnection();
   const connection = await NativeConnection.connect(options);
   const activities = createActivities({ mailer });
+  const tracing = workerTracing();
   const common: WorkerOptions = {
     connection,
     namespace,
     activities,
     taskQueue: queues.platform,
     shutdownGraceTime: config().DRAIN_SECONDS * 1000,
-    interceptors,
+    interceptors: interceptorsOf(tracing),
   };
   const workers = await Promise.all([
     Worker.create({
       ...common,
-      workflowBundle: { codePath: bundlePath() },
+      workflowBundle: {
+        codePath: bundlePath(tracing === undefined ? 'workflow-bundle.js' : 'workflow-bundle-traced.js'),
+      },
+      ...(tracing === undefined ? {} : { sinks: tracing.sinks }),
       maxCachedWorkflows: 500,
       // A killed worker's cached runs go to the others after this; they would stand still for the default of 10 s.
       stickyQueueScheduleToStartTimeout: 3_000,
@@ -83,7 +96,7 @@ export async function startStreamWorker(taskQueue: string): Promise<RunningWorke
     shutdownGraceTime: config().DRAIN_SECONDS * 1000,
     maxConcurrentActivityTaskExecutions: config().STREAMS_MAX,
     maxHeartbeatThrottleInterval: 1_000,
-    interceptors,
+    interceptors: interceptorsOf(workerTracing()),
   });
   return runningOf([worker], connection);
 }

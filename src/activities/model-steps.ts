@@ -2,6 +2,8 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { LanguageModelV3CallOptions, LanguageModelV3StreamResult } from '@ai-sdk/provider';
 import { clock } from '../api/core/clock';
 import { inTransaction, queryOne } from '../api/core/db';
+import { observe } from '../api/core/metrics';
+import { inSpan } from '../api/core/tracing';
 import { UnderWay } from '../api/core/under-way';
 import { faultPoint } from '../api/core/faults';
 import { firstAttempts } from '../api/webhooks/first-attempts';
@@ -111,15 +113,18 @@ async function callModel(opened: RunView, step: number, abort: AbortSignal): Pro
     );
   }
   const startedAt = clock.now();
-  const call: ModelCall = { view, step, access, abort, toolChoice: choice.toolChoice, said: false };
+  const call: ModelCall = { view, step, access, abort, toolChoice: choice.toolChoice, startedAt, said: false };
   let result: ModelAnswer;
   try {
-    result = await ask(call);
+    result = await askTraced(call);
   } catch (error) {
-    if (abort.aborted) throw new CancelledFailure('CANCELLED');
+    if (abort.aborted) {
+      took(call, 'cut');
+      throw new CancelledFailure('CANCELLED');
+    }
     return failedCall(call, error);
   }
-  return store(call, result, startedAt);
+  return store(call, result);
 }
 
 /** The run with the tools of its mcp servers, which are asked once a turn; null when its row is gone. */
@@ -138,9 +143,34 @@ interface ModelCall {
   access: ModelAccess;
   abort: AbortSignal;
   toolChoice: LanguageModelV3CallOptions['toolChoice'];
+  startedAt: Date;
   /** Whether a part of the answer is out to a reader: from then on a failure is final. */
   said: boolean;
 }
+
+/** Takes down how long a step took; `stored` and `failed` after their commit. */
+const took = ({ access, startedAt }: ModelCall, outcome: 'stored' | 'late' | 'retry' | 'failed' | 'cut'): void =>
+  observe('stepSeconds', { vendor: access.provider, outcome }, (clock.ms() - startedAt.getTime()) / 1000);
+
+/** The call in a span that names vendor, model, counts and how it ended, and nothing of what was said. */
+const askTraced = (call: ModelCall): Promise<ModelAnswer> => {
+  const facts = {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': call.access.provider,
+    'gen_ai.request.model': call.view.turn.model,
+    'svc.step': call.step,
+  };
+  return inSpan('chat', { kind: 'client', facts }, async (span) => {
+    const answer = await ask(call);
+    const { input, output } = countsOf(answer.usage);
+    span.set({
+      'gen_ai.usage.input_tokens': input,
+      'gen_ai.usage.output_tokens': output,
+      'gen_ai.response.finish_reasons': answer.finishReason.unified,
+    });
+    return answer;
+  });
+};
 
 async function ask(call: ModelCall): Promise<ModelAnswer> {
   const { view, step, access, abort } = call;
@@ -181,19 +211,23 @@ async function askAloud(
  * Tries again while the provider's failures of this step are fewer than allowed and nothing of the answer is out.
  * @throws a retryable failure on the common queue; on a process's own the workflow is told to ask again
  */
-async function failedCall({ view, step, said }: ModelCall, error: unknown): Promise<StepOutcome> {
+async function failedCall(call: ModelCall, error: unknown): Promise<StepOutcome> {
+  const { view, step, said } = call;
   const { retryable, statusCode, message, retryAfterMs } = providerFailureOf(error, clock.ms());
   const failures = retryable && !said ? await countProviderFailure(view, step) : PROVIDER_FAILURES_MAX;
   if (failures < PROVIDER_FAILURES_MAX) {
+    took(call, 'retry');
     if (isOneAttempt()) return { kind: 'again', waitMs: retryAfterMs ?? 1_000 * 2 ** (failures - 1) };
     throw retryAfterMs === null
       ? ApplicationFailure.create({ type: 'AI_PROVIDER_ERROR', message: 'AI_PROVIDER_ERROR' })
       : retryIn(retryAfterMs, 'AI_PROVIDER_ERROR');
   }
-  return end(
+  const outcome = await end(
     view,
     failure(view, 'AI_PROVIDER_ERROR', message, statusCode === null ? {} : { provider_status_code: statusCode }),
   );
+  took(call, 'failed');
+  return outcome;
 }
 
 const countsOf = ({ inputTokens, outputTokens }: ModelAnswer['usage']): StepCounts => ({
@@ -204,8 +238,8 @@ const countsOf = ({ inputTokens, outputTokens }: ModelAnswer['usage']): StepCoun
   reasoning: outputTokens.reasoning ?? 0,
 });
 
-async function store(call: ModelCall, result: ModelAnswer, startedAt: Date): Promise<StepOutcome> {
-  const { view, step } = call;
+async function store(call: ModelCall, result: ModelAnswer): Promise<StepOutcome> {
+  const { view, step, startedAt } = call;
   const { turn } = view;
   const calls = await checked(view, callsOf(offeredTools(turn, step), result.content));
   const finishReason = result.finishReason.unified;
@@ -223,6 +257,7 @@ async function store(call: ModelCall, result: ModelAnswer, startedAt: Date): Pro
     ending,
   });
   if (stored.kind === 'gone') throw rowGone();
+  took(call, stored.kind);
   if (stored.kind === 'late') return afterLate(view);
   await faultPoint('step-stored');
   firstAttempts.offer(stored.deliveryIds);

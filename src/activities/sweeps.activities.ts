@@ -4,6 +4,7 @@ import { clock, shifted } from '../api/core/clock';
 import { config } from '../api/core/config';
 import { query } from '../api/core/db';
 import { errorFacts, log } from '../api/core/log';
+import { count } from '../api/core/metrics';
 import { engine, signalRun, startRun } from '../api/core/temporal';
 import type { RunInput } from '../api/core/temporal';
 import { deliverySweep } from '../api/webhooks/runs';
@@ -79,6 +80,7 @@ export const sweepActivities = (deps: { kinds: SweepKind[] }) => {
       for (let page = 0; remove !== null && piece.after !== null && page < REMOVALS_A_PIECE; page += 1) {
         const { removed, after: next } = await remove(piece.after);
         piece = { removed: piece.removed + removed, after: next };
+        count('sweepRemoved', { table }, removed);
         heartbeat();
       }
       return piece;
@@ -99,7 +101,7 @@ async function startUnseen(sweep: SweepKind): Promise<number> {
   for (let page = 0; page < PAGES_MAX; page += 1) {
     const runs = await sweep.unseen(shifted(clock.now(), -config().SWEEP_INTERVAL_SECONDS * 1000), UNSEEN_MAX);
     const fresh = runs.filter(({ id }) => !started.has(id));
-    await inChunks(fresh, startUnsettled);
+    await inChunks(fresh, (run) => startUnsettled(sweep.name, run));
     for (const { id } of fresh) started.add(id);
     if (runs.length < UNSEEN_MAX || fresh.length === 0) break;
   }
@@ -107,8 +109,9 @@ async function startUnseen(sweep: SweepKind): Promise<number> {
 }
 
 /** An id that is closed belongs to a run that ended without settling its row: it is started again. */
-async function startUnsettled(run: RunInput): Promise<void> {
+async function startUnsettled(kind: string, run: RunInput): Promise<void> {
   if ((await startRun(run)) === 'closed') await startRun({ ...run, mayRepeat: true });
+  count('sweepRepairs', { kind, action: 'started' });
 }
 
 async function compareRuns(sweep: SweepKind): Promise<LostCounts> {
@@ -123,6 +126,7 @@ async function compareRuns(sweep: SweepKind): Promise<LostCounts> {
     // Whether the run moves too or waits at a pause that its row has left, as after the restore of an older copy, cannot be
     // seen from here: a run that moves takes no notice.
     signalled += await tellRuns(
+      sweep.name,
       rows.filter(({ run, moving }) => moving === true && open.has(run.id)).map(({ run }) => run.id),
     );
     const suspects = rows.filter(({ run }) => !open.delete(run.id)).map(({ run }) => run);
@@ -130,21 +134,24 @@ async function compareRuns(sweep: SweepKind): Promise<LostCounts> {
       if (await isOpen(run.id)) return; // The engine's list lags behind.
       await startRun({ ...run, mayRepeat: true });
       started += 1;
+      count('sweepRepairs', { kind: sweep.name, action: 'started' });
     });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < UNSETTLED_PAGE) {
       const orphans = sweep.endsByItself === true ? [] : [...open];
-      return { started, signalled: signalled + (await tellRuns(orphans)) };
+      return { started, signalled: signalled + (await tellRuns(sweep.name, orphans)) };
     }
   }
   // Rows were left out, so nothing is known of the runs that remain.
   return { started, signalled };
 }
 
-async function tellRuns(ids: string[]): Promise<number> {
+async function tellRuns(kind: string, ids: string[]): Promise<number> {
   let signalled = 0;
   await inChunks(ids, async (id) => {
-    if (await signalRun(id, ROW_CHANGED)) signalled += 1;
+    if (!(await signalRun(id, ROW_CHANGED))) return;
+    signalled += 1;
+    count('sweepRepairs', { kind, action: 'told' });
   });
   return signalled;
 }

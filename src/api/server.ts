@@ -1,4 +1,4 @@
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { Runtime } from '@temporalio/worker';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,11 +12,13 @@ import { errorFacts, log, setLogLevel } from './core/log';
 import { closeOutbound } from './core/outbound';
 import { closePrograms } from './core/tenant-programs';
 import { closeEngine } from './core/temporal';
+import { answerUnreadable } from './core/unreadable';
 import { setMailboxReader } from './dev/mailbox';
 import { migrate } from './migrations';
 import { streams } from './generations/streams';
 import { firstAttempts } from './webhooks/first-attempts';
 import { StreamWorker } from '../stream-worker';
+import { runtimeOptions, startTelemetry } from '../telemetry';
 
 /** Longer than balancers keep an idle connection (60 s as a rule): who closes first must be the one that sends requests on it. */
 const KEEP_ALIVE_MS = 75_000;
@@ -69,14 +71,13 @@ async function stop(server: Server, worker: StreamWorker): Promise<void> {
 async function main(): Promise<void> {
   const { HOST, PORT, LOG_LEVEL, localMode } = config();
   setLogLevel(LOG_LEVEL);
+  const telemetry = await startTelemetry('api');
   await migrate(db, 'up');
   if (localMode) setMailboxReader(readMailbox);
-  Runtime.install({
-    shutdownSignals: [],
-    logger: new DefaultLogger('WARN', ({ level }) => log.warn({ msg: 'engine worker', level })),
-  });
+  Runtime.install(runtimeOptions());
   const worker = new StreamWorker();
   const server = createServer(createApp());
+  server.on('clientError', answerUnreadable);
   endWithLastAnswer(server);
   announceEnd(server);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
@@ -93,10 +94,11 @@ async function main(): Promise<void> {
     if (stopping) return;
     stopping = true;
     await stop(server, worker);
+    await telemetry.stop();
     process.exit(0);
   });
   log.info({ msg: 'api ready', port });
-  announceReady({ port });
+  announceReady({ port, metricsPort: telemetry.metricsPort });
 }
 
 main().catch((error: unknown) => {

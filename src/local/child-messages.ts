@@ -2,7 +2,7 @@ import type { Mail, OutgoingMail } from './mailbox';
 
 /** What the API and the worker tell their supervisor. */
 export type ChildMessage =
-  | { type: 'ready'; port?: number }
+  | { type: 'ready'; port?: number; metricsPort?: number }
   | { type: 'mail'; id: number; mail: OutgoingMail }
   | { type: 'mailbox'; id: number; to: string };
 

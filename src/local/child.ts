@@ -70,7 +70,7 @@ export async function readMailbox(to: string): Promise<Mail[]> {
 }
 
 /** Tells the supervisor that this process serves; without one it does nothing. */
-export function announceReady(extra: { port?: number } = {}): void {
+export function announceReady(extra: { port?: number; metricsPort?: number } = {}): void {
   if (isSupervised()) process.send?.({ type: 'ready', ...extra } satisfies ChildMessage);
 }
 

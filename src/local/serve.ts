@@ -10,6 +10,10 @@ function addresses(local: Local): string {
     `Temporal UI    ${local.temporalUiUrl ?? `none; the server is ${local.temporalAddress}`}`,
     `Model server   ${local.modelServerUrl}  (a stand-in: deterministic answers)`,
     `Mailbox        ${local.baseUrl}/dev/mailbox?to=ADDRESS  (mails are kept here unless SMTP_URL is set)`,
+    `Metrics        ${local
+      .metrics()
+      .map(({ name, url }) => `${url} (${name})`)
+      .join(', ')}`,
     `Output         ${local.logs}`,
     '',
     'Ctrl-C stops everything.',

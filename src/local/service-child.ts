@@ -43,12 +43,18 @@ export class ServiceChild {
   private current: ProcessIdentity | undefined;
   private isReady = false;
   private isEnding = false;
+  private metrics: number | undefined;
 
   constructor(readonly options: ServiceOptions) {}
 
   /** The process that runs now; undefined when none does. */
   get identity(): ProcessIdentity | undefined {
     return this.current;
+  }
+
+  /** The port of its metrics, once it is ready. */
+  get metricsPort(): number | undefined {
+    return this.metrics;
   }
 
   /**
@@ -133,7 +139,10 @@ export class ServiceChild {
       if (child.connected) child.send(given, () => undefined);
     };
     const { mailbox } = this.options;
-    if (message.type === 'ready') this.isReady = true;
+    if (message.type === 'ready') {
+      this.isReady = true;
+      this.metrics = message.metricsPort;
+    }
     if (message.type === 'mail') {
       mailbox.store(message.mail);
       answer({ type: 'mail-stored', id: message.id });

@@ -43,6 +43,8 @@ export interface Local {
   databaseUrl: string;
   temporalAddress: string;
   temporalUiUrl: string | null;
+  /** Where each API and worker that runs shows its metrics. */
+  metrics(): { name: string; url: string }[];
   modelServerUrl: string;
   modelServer: ModelServer;
   engines: Pick<Engines, 'restart' | 'kill'>;
@@ -245,6 +247,15 @@ class Supervisor {
     return this.addService(kind, { port: kind === 'api' ? port : null, metricsPort });
   }
 
+  private metricsUrls(): { name: string; url: string }[] {
+    const host = setting(this.context.environment, 'METRICS_HOST') ?? '127.0.0.1';
+    return KINDS.flatMap((kind) => this.services[kind]).flatMap(({ identity, metricsPort, options: { name } }) =>
+      identity === undefined || metricsPort === undefined
+        ? []
+        : [{ name, url: `http://${host}:${String(metricsPort)}/metrics` }],
+    );
+  }
+
   private handle(engines: Engines, modelServer: ModelServer): Local {
     const urls = (): string[] => this.services.api.map(({ options }) => options.baseUrl ?? '');
     return {
@@ -255,6 +266,7 @@ class Supervisor {
       databaseUrl: engines.databaseUrl,
       temporalAddress: engines.temporalAddress,
       temporalUiUrl: engines.temporalUiUrl,
+      metrics: () => this.metricsUrls(),
       modelServerUrl: modelServer.url,
       modelServer,
       engines,

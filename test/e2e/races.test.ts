@@ -113,3 +113,13 @@ test('[durable 5] a submission repeated under its key answers the result to ever
   expect(replies[0]!.body.output.content).toBe('the same');
   expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
 }, 60_000);
+
+test('API and worker each show their metrics on a port of their own', async () => {
+  const shown = service.local.metrics();
+  expect(shown.map(({ name }) => name)).toEqual(['api-0', 'worker-0']);
+  const texts = await Promise.all(shown.map(async ({ url }) => (await fetch(url)).text()));
+  for (const text of texts) expect(text).toMatch(/^process_start_time_seconds [\d.]+$/m);
+  expect(texts[0]).toContain('svc_runs_accepted_total{resource="generation"}');
+  expect(texts[1]).toContain('svc_runs_settled_total{resource="generation",status="completed",reason="stop"}');
+  expect((await fetch(`${service.local.baseUrl}/metrics`)).status).toBe(404);
+});

@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { ConnectionError } from 'sequelize';
 import { areas } from '../../src/api/areas';
@@ -18,6 +20,21 @@ beforeAll(async () => {
   at = `/v1/projects/${(await service.project(owner)).id}`;
 });
 
+/** What the server answers to headers that no client library would send. */
+const rawAnswer = (headers: Record<string, string>): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const { port } = service.server.address() as AddressInfo;
+    const socket = connect(port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    socket.on('error', reject);
+    socket.on('close', () => {
+      resolve(text);
+    });
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+    socket.write(['POST /v1/users/me HTTP/1.1', 'Host: x', ...lines, '', ''].join('\r\n'));
+  });
+
 const bigBody = JSON.stringify({ name: 'x'.repeat(1_200_000) });
 
 describe('the envelope of refusals', () => {
@@ -37,6 +54,20 @@ describe('the envelope of refusals', () => {
       const reply = await api.get('/v1/nonsense', given === '' ? {} : { 'X-Request-Id': given });
       expect(reply.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
       expect(reply.headers['x-request-id']).not.toBe(given);
+    }
+  });
+
+  test('refusals of every kind carry one too, also of what is no request at all', async () => {
+    const id = { 'x-request-id': expect.stringMatching(/^req-/) as string };
+    expect((await api.post(`${at}/agents`, '{"name":')).headers).toMatchObject(id);
+    expect((await api.post(`${at}/agents`, bigBody)).headers).toMatchObject(id);
+    expect((await service.client().get(`${at}/agents`)).headers).toMatchObject(id);
+    const unreadable: Record<string, string>[] = [{ 'X-Long': 'x'.repeat(40_000) }, { 'Content-Length': 'ten' }];
+    for (const headers of unreadable) {
+      const answer = await rawAnswer(headers);
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      expect(answer).toMatch(/\r\nX-Request-Id: req-[A-Za-z0-9]{20}\r\n/);
+      expect(answer).toContain('{"error":{"code":"bad_request","message":"The request is malformed."}}');
     }
   });
 

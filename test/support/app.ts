@@ -13,6 +13,7 @@ import { closeOutbound } from '../../src/api/core/outbound';
 import { randomText } from '../../src/api/core/random';
 import { closePrograms } from '../../src/api/core/tenant-programs';
 import { closeEngine } from '../../src/api/core/temporal';
+import { answerUnreadable } from '../../src/api/core/unreadable';
 import type { Mail } from '../../src/api/auth/mailer';
 import { firstAttempts } from '../../src/api/webhooks/first-attempts';
 import { streams } from '../../src/api/generations/streams';
@@ -137,6 +138,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     if (worker) Runtime.install({ logger: new DefaultLogger('ERROR') });
     await ensureDatabase();
     service.server.on('request', createApp());
+    service.server.on('clientError', answerUnreadable);
     await new Promise<void>((resolve) => {
       service.server.listen(0, '127.0.0.1', resolve);
     });

@@ -7,10 +7,14 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 /** Path of the bundle that the build made. */
 export const bundlePath = resolve(__dirname, '../../dist/workflow-bundle.js');
 
-/** The bundle's code; a test may change it to show that a replay notices. */
-export function bundleCode(): string {
-  if (!existsSync(bundlePath)) throw new Error('The workflow bundle is missing: run `npm run build` first');
-  return readFileSync(bundlePath, 'utf8');
+/** The one that is loaded while traces are written. */
+const tracedBundlePath = resolve(__dirname, '../../dist/workflow-bundle-traced.js');
+
+/** A bundle's code; a test may change it to show that a replay notices. */
+export function bundleCode({ traced = false } = {}): string {
+  const path = traced ? tracedBundlePath : bundlePath;
+  if (!existsSync(path)) throw new Error('The workflow bundle is missing: run `npm run build` first');
+  return readFileSync(path, 'utf8');
 }
 
 /** A worker with the real workflows and activities that a test hands in, on the queues that the workflows name. */

@@ -18,6 +18,8 @@ test('defaults fill what is not given', () => {
     CALL_HEARTBEAT_SECONDS: 30,
   });
   expect(parseConfig(live, false).HOST).toBe('0.0.0.0');
+  expect(parseConfig(good, true)).toMatchObject({ METRICS_HOST: '127.0.0.1', METRICS_PORT: 9464, tracing: false });
+  expect(parseConfig(live, false).METRICS_HOST).toBe('0.0.0.0');
 });
 
 test.each([
@@ -30,6 +32,9 @@ test.each([
   ['SECRETS_ENCRYPTION_KEY', 'abc'],
   ['SECRETS_DECRYPTION_KEYS', 'abc'],
   ['PORT', '70000'],
+  ['METRICS_PORT', '-1'],
+  ['ENGINE_METRICS_ADDRESS', 'nonsense'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4318'],
   ['WEBHOOK_ALLOW_HTTP', 'yes'],
   ['DELIVERY_FIRST_ATTEMPT', 'later'],
   ['CALL_HEARTBEAT_SECONDS', '2'],
@@ -63,4 +68,17 @@ test('a malformed entry of the egress lists is named, good lists are kept as giv
 
 test('settings in seconds accept decimals', () => {
   expect(parseConfig({ ...good, WEBHOOK_BACKOFF_BASE_SECONDS: '0.25' }, true).WEBHOOK_BACKOFF_BASE_SECONDS).toBe(0.25);
+});
+
+test.each([
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }, true],
+  [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://collector:4318/v1/traces' }, true],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', OTEL_SDK_DISABLED: 'true' }, false],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: '' }, false],
+])('traces are written where a receiver is named: %j', (given, tracing) => {
+  expect(parseConfig({ ...live, ...given }, false).tracing).toBe(tracing);
+});
+
+test('the metrics of local mode are for this machine only', () => {
+  expect(() => parseConfig({ ...good, METRICS_HOST: '0.0.0.0' }, true)).toThrow(/METRICS_HOST/);
 });

@@ -23,6 +23,11 @@ test.each(saved)('%s replays', async (name) => {
   await replay(name, bundleCode());
 });
 
+test('all of them replay with the interceptor of tracing, though none was recorded with them', async () => {
+  const code = bundleCode({ traced: true });
+  for (const name of saved) await replay(name, code);
+}, 120_000);
+
 test('every type of workflow, and each way in which a generation ends or waits, has a history', () => {
   const kinds = [
     'generation-finished',

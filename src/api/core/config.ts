@@ -1,8 +1,11 @@
 import type { z } from 'zod';
 import { Settings } from './settings';
 
-export type Config = Omit<z.output<typeof Settings>, 'HOST'> & {
+export type Config = Omit<z.output<typeof Settings>, 'HOST' | 'METRICS_HOST'> & {
   HOST: string;
+  METRICS_HOST: string;
+  /** A receiver of traces is named. */
+  tracing: boolean;
   /** Started by `npm start`, the demo or tests: the development mailbox exists, mails need no SMTP server. */
   localMode: boolean;
 };
@@ -29,15 +32,27 @@ export function parseConfig(environment: Record<string, string | undefined>, loc
   }
   if (parsed.success && localMode) problems.push(...openToOthers(parsed.data));
   if (!parsed.success || problems.length > 0) throw new ConfigError(`Bad settings:\n  ${problems.join('\n  ')}`);
-  return { ...parsed.data, HOST: parsed.data.HOST ?? (localMode ? '127.0.0.1' : '0.0.0.0'), localMode };
+  return { ...parsed.data, ...hostsOf(parsed.data, localMode), tracing: isTracing(parsed.data), localMode };
 }
+
+function hostsOf(settings: z.output<typeof Settings>, localMode: boolean): { HOST: string; METRICS_HOST: string } {
+  const everyone = localMode ? '127.0.0.1' : '0.0.0.0';
+  const { HOST = everyone, METRICS_HOST = everyone } = settings;
+  return { HOST, METRICS_HOST };
+}
+
+const isTracing = (settings: z.output<typeof Settings>): boolean =>
+  !settings.OTEL_SDK_DISABLED &&
+  (settings.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? settings.OTEL_EXPORTER_OTLP_ENDPOINT) !== undefined;
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
 
 /** Local mode shows its mailbox to whoever asks: a neighbour who could reach it would sign in as anyone. */
-function openToOthers({ HOST, PUBLIC_BASE_URL }: z.output<typeof Settings>): string[] {
+function openToOthers({ HOST, METRICS_HOST, PUBLIC_BASE_URL }: z.output<typeof Settings>): string[] {
   const problems: string[] = [];
   if (HOST !== undefined && !LOOPBACK.test(HOST)) problems.push('HOST: local mode listens on the loopback only');
+  if (METRICS_HOST !== undefined && !LOOPBACK.test(METRICS_HOST))
+    problems.push('METRICS_HOST: local mode listens on the loopback only');
   if (!LOOPBACK.test(new URL(PUBLIC_BASE_URL).hostname))
     problems.push('PUBLIC_BASE_URL: local mode is for the loopback only');
   return problems;

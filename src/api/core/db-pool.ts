@@ -1,5 +1,28 @@
 import { Sequelize } from 'sequelize';
 
+/** How many connections a pool has now. */
+export interface PoolUse {
+  used: number;
+  idle: number;
+  /** Callers that wait for one. */
+  waiting: number;
+  max: number;
+}
+
+/** What the pool's own library tells; the ORM has it under a type of its own. */
+interface Pool {
+  using: number;
+  available: number;
+  waiting: number;
+  maxSize: number;
+}
+
+/** How the pool of a database is used now. */
+export function poolUse(database: Sequelize): PoolUse {
+  const { pool } = database.connectionManager as unknown as { pool: Pool };
+  return { used: pool.using, idle: pool.available, waiting: pool.waiting, max: pool.maxSize };
+}
+
 /** A pool of connections to the database at `url`; at most `poolMax` of them. */
 export function openDatabase(url: string, poolMax: number): Sequelize {
   return new Sequelize(url, {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Client, QueryResult } from 'pg';
 import { BaseError, ConnectionError, DatabaseError } from 'sequelize';
 import type { Transaction } from 'sequelize';
+import { withCommitActions } from './after-commit';
 import { config } from './config';
 import { openDatabase } from './db-pool';
 
@@ -11,7 +12,8 @@ export type Tx = Transaction;
 export const db = openDatabase(config().DATABASE_URL, config().DATABASE_POOL_MAX);
 
 /** Runs `fn` in one transaction: it commits when `fn` returns and rolls back when it throws. No call to the outside inside. */
-export const inTransaction = <T>(fn: (tx: Tx) => Promise<T>): Promise<T> => db.transaction(fn);
+export const inTransaction = <T>(fn: (tx: Tx) => Promise<T>): Promise<T> =>
+  withCommitActions((inner) => db.transaction(inner), fn);
 
 /** A connection of Sequelize's pool is one of the driver's; the pool destroys one that says it is invalid. */
 type PooledClient = Client & { _invalid?: boolean };

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { errorFacts, log } from './log';
+import { readFrom } from './metrics';
 
 /** An open answer of `text/event-stream`. */
 export interface EventSink {
@@ -22,6 +23,9 @@ export interface StreamTimes {
 
 const TIMES: StreamTimes = { keepAliveMs: 15_000, slowReaderMs: 30_000 };
 
+let openStreams = 0;
+readFrom('openStreams', () => [{ value: openStreams }]);
+
 /** Answers a stream of frames, with a comment line every 15 s so that no one between takes it for dead. */
 export async function serveEvents(res: ServerResponse, source: EventSource, times = TIMES): Promise<void> {
   const closed = new AbortController();
@@ -32,6 +36,7 @@ export async function serveEvents(res: ServerResponse, source: EventSource, time
   res.setHeader('Cache-Control', 'no-cache');
   res.setHeader('X-Accel-Buffering', 'no'); // A proxy that collects the answer would make a stream of one piece.
   res.flushHeaders();
+  openStreams += 1;
   const keepAlive = setInterval(() => {
     if (!res.writableNeedDrain) res.write(': keep-alive\n\n');
   }, times.keepAliveMs);
@@ -43,6 +48,7 @@ export async function serveEvents(res: ServerResponse, source: EventSource, time
     log.error({ msg: 'stream failed', ...errorFacts(error) });
     res.destroy();
   } finally {
+    openStreams -= 1;
     clearInterval(keepAlive);
   }
 }

@@ -2,6 +2,8 @@ import { Readable } from 'node:stream';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { OutboundError, toOutboundError } from './http-error';
+import { openSpan } from './tracing';
+import type { OpenSpan } from './tracing';
 
 export type OutboundHeaders = Readonly<Record<string, string>>;
 export type OutboundBody = string | Uint8Array;
@@ -124,6 +126,17 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
+/** Of an address the host and port are told, and nothing of path or query; the receiver is told nothing of the trace. */
+const spanOf = ({ method, url }: Hop): OpenSpan =>
+  openSpan(method, {
+    kind: 'client',
+    facts: {
+      'http.request.method': method,
+      'server.address': url.hostname,
+      'server.port': Number(url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : url.port),
+    },
+  });
+
 /**
  * Sends one request and answers as soon as the response's headers are here.
  * @throws OutboundError; `sent` says whether repeating is safe.
@@ -131,13 +144,19 @@ class Exchange implements Dispatcher.DispatchHandler {
 export function open(dispatcher: Dispatcher, hop: Hop, limits: ExchangeLimits): Promise<Opened> {
   return new Promise((resolve, reject) => {
     const { signal } = limits;
+    const span = spanOf(hop);
     const exchange = new Exchange(
       (opened) => {
-        opened.body.once('close', forget);
+        span.set({ 'http.response.status_code': opened.status });
+        opened.body.once('close', () => {
+          forget();
+          span.end(opened.status >= 400 ? String(opened.status) : undefined);
+        });
         resolve(opened);
       },
       (error) => {
         forget();
+        span.end(error.kind);
         reject(error);
       },
     );

@@ -1,13 +1,16 @@
 import { pino } from 'pino';
 import type { LevelWithSilent } from 'pino';
+import { logFacts } from './log-context';
 
 /**
  * The log of this process: one JSON line an event. Lines hold method, route template, ids, status, codes and times;
- * never a URL, query, header, body, secret or error text, since those carry content and tokens.
+ * never a URL, query, header, body, secret or error text, since those carry content and tokens. Whose line it is stands in it
+ * by `request_id`, the ids of run and activity, and `trace_id` (`log-context.ts`).
  */
 export const log = pino({
   level: 'info',
   base: { pid: process.pid },
+  mixin: () => ({ ...logFacts() }),
   timestamp: () => `,"time":"${new Date().toISOString()}"`,
 });
 

@@ -8,8 +8,12 @@ import { ApiError, errorBody, notFound, unavailable } from './errors';
 import type { InputProblem } from './errors';
 import { serveEvents } from './event-stream';
 import { errorFacts, log } from './log';
+import { withLogFacts } from './log-context';
+import { observe } from './metrics';
 import { newRequestId } from './request-id';
 import type { Admission, Answer, Route } from './route';
+import { openSpan } from './tracing';
+import type { OpenSpan } from './tracing';
 
 /** Resolves the credential and the project of a request. @throws unauthorized, not_found, access_denied */
 export type Gate = (
@@ -53,12 +57,16 @@ function announce(req: Request, res: Response, next: NextFunction): void {
   const requestId = newRequestId(req.headers['x-request-id']);
   res.locals.requestId = requestId;
   res.setHeader('X-Request-Id', requestId);
+  const span = spanOf(req, requestId);
+  res.locals.span = span;
   res.on('close', () => {
     const route = res.locals.route as Route | undefined;
+    measure(req, res, (clock.ms() - startedMs) / 1000);
     if (route?.quiet === true) return;
     log.info({
       msg: 'request',
       request_id: requestId,
+      ...span.logFacts(),
       method: req.method,
       route: route?.path ?? null,
       status: res.statusCode,
@@ -67,12 +75,35 @@ function announce(req: Request, res: Response, next: NextFunction): void {
       ...(res.locals.ids as Record<string, string> | undefined),
     });
   });
-  next();
+  withLogFacts({ request_id: requestId }, () => span.run(next));
+}
+
+/** A caller's `traceparent` is joined; its `tracestate` is not, since it may say anything and would go into histories. */
+function spanOf(req: Request, requestId: string): OpenSpan {
+  const { traceparent } = req.headers;
+  return openSpan(req.method, {
+    kind: 'server',
+    traceparent: typeof traceparent === 'string' ? traceparent : undefined,
+    facts: { 'http.request.method': req.method, 'url.scheme': req.protocol, 'svc.request_id': requestId },
+  });
+}
+
+/** Takes an answered request down, by its template: a path that has none is one of `none`. */
+function measure({ method }: Request, res: Response, seconds: number): void {
+  const route = (res.locals.route as Route | undefined)?.path ?? 'none';
+  const status = res.writableFinished || res.headersSent ? res.statusCode : 499; // Nobody was there to be answered.
+  observe('httpSeconds', { method, route, status: `${String(Math.floor(status / 100))}xx` }, seconds);
+  const span = res.locals.span as OpenSpan;
+  span.set({ 'http.response.status_code': status });
+  span.end(status >= 500 ? String(status) : undefined);
 }
 
 function serve(route: Route, gate: Gate) {
   return async (req: Request, res: Response): Promise<void> => {
     res.locals.route = route;
+    const span = res.locals.span as OpenSpan;
+    span.rename(`${req.method} ${route.path}`);
+    span.set({ 'http.route': route.path });
     const { project_id: projectId, ...rest } = req.params as Record<string, string>;
     const admission = await gate(route, req.headers.authorization, projectId);
     res.locals.ids = {

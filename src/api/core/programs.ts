@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import Piscina from 'piscina';
+import { clock } from './clock';
+import { observe } from './metrics';
 import type { ProgramFault, ProgramResult, ProgramTask, ProgramWork } from './programs-worker';
 
 export type { ProgramFault } from './programs-worker';
@@ -188,6 +190,19 @@ async function runIn(pool: Pool, task: ProgramWork, runMsMax: number): Promise<P
   }
 }
 
+/** Takes down how long a program took; `ended`: it said what it had to say, be it that a value does not fit. */
+async function measured(program: string, run: () => Promise<ProgramResult>): Promise<ProgramResult> {
+  const startedMs = clock.ms();
+  let outcome = 'cut';
+  try {
+    const result = await run();
+    outcome = 'ended';
+    return result;
+  } finally {
+    observe('programSeconds', { program, outcome }, (clock.ms() - startedMs) / 1000);
+  }
+}
+
 /** JSON text of a tenant's value; what is too deep to be written could not be read back within the bounds either. */
 function textOf(value: unknown): string {
   try {
@@ -270,7 +285,7 @@ export function createPrograms({
   };
 
   const run = async (task: ProgramWork): Promise<ProgramResult> => {
-    const result = await runIn(livePool(), task, runMsMax);
+    const result = await measured(task.kind, () => runIn(livePool(), task, runMsMax));
     if (result.outcome === 'too_deep') throw new ProgramLimitError('memory');
     if (result.outcome === 'too_large') throw new ProgramLimitError('result');
     return result;

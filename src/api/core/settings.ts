@@ -83,6 +83,45 @@ const addresses = {
   DATA_DIR: z.string().min(1).default('.data').meta(about('npm start', 'folder of the data of local mode')),
 };
 
+const telemetry = {
+  METRICS_HOST: z
+    .string()
+    .optional()
+    .meta(
+      about(both, 'address on which `/metrics` is served', {
+        fallback: '`0.0.0.0`',
+        local: '`127.0.0.1`, and no other',
+      }),
+    ),
+  METRICS_PORT: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(65_535)
+    .default(9464)
+    .meta(
+      about(both, 'port of `/metrics`, which serves nothing else; `0` takes a free one', {
+        local: 'free ports from 9464 on',
+      }),
+    ),
+  ENGINE_METRICS_ADDRESS: z
+    .string()
+    .regex(/^\S+:\d+$/, 'must be host:port')
+    .optional()
+    .meta(about('worker', "where the engine's own client serves its metrics; unset: nowhere", { form: 'host:port' })),
+  // The other variables of OpenTelemetry are read by its own libraries.
+  OTEL_SDK_DISABLED: flag(false).meta(about(both, 'turns traces off')),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .meta(about(both, 'receiver of traces; unset: there are none', { form: 'http or https URL' })),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .meta(about(both, 'the same, with the whole path', { form: 'http or https URL' })),
+  OTEL_SERVICE_NAME: z.string().optional().meta(about(both, 'name of the process in traces and metrics')),
+};
+
 const stores = {
   DATABASE_URL: z
     .url({ protocol: /^postgres(ql)?$/ })
@@ -213,4 +252,13 @@ export const settingGroups: { title: string; settings: Record<string, z.ZodType>
 ];
 
 /** Every setting of the service; a name that is not here is not read. */
-export const Settings = z.object({ ...addresses, ...stores, ...keys, ...signIn, ...runs, ...webhooks, ...egress });
+export const Settings = z.object({
+  ...addresses,
+  ...telemetry,
+  ...stores,
+  ...keys,
+  ...signIn,
+  ...runs,
+  ...webhooks,
+  ...egress,
+});

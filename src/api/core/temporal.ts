@@ -16,6 +16,7 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { config } from './config';
 import { ApiError, catalog, unavailable } from './errors';
 import type { ErrorCode } from './errors';
+import { clientInterceptors } from './tracing';
 
 export const queues = { platform: 'platform', calls: 'calls', deliveries: 'deliveries' } as const;
 
@@ -72,7 +73,8 @@ export function engine(): Client {
   if (shared === undefined) {
     const { options, namespace } = engineConnection();
     connection = Connection.lazy({ ...options, connectTimeout: 5_000 });
-    shared = new Client({ connection, namespace });
+    const workflow = clientInterceptors();
+    shared = new Client({ connection, namespace, ...(workflow.length === 0 ? {} : { interceptors: { workflow } }) });
   }
   return shared;
 }

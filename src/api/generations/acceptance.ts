@@ -3,6 +3,7 @@ import { clock } from '../core/clock';
 import { isDatabaseDown, isUniqueViolation, queryOne } from '../core/db';
 import { invalidInput, unavailable } from '../core/errors';
 import { newId } from '../core/ids';
+import { count } from '../core/metrics';
 import type { ToolContext } from '../tools/context';
 import type { InputCall } from './inputs';
 import { Generation } from './models';
@@ -78,7 +79,9 @@ export async function accept(accepting: Accepting): Promise<Generation | null> {
     );
     if (named && made?.trace == null)
       throw invalidInput('VALIDATION_FAILED', 'trace_id', 'is not a trace of this project');
-    return made?.agent == null ? null : row;
+    if (made?.agent == null) return null;
+    count('runsAccepted', { resource: 'generation' });
+    return row;
   } catch (error) {
     if (isUniqueViolation(error, 'generations_idempotency_idx')) return null;
     if (isDatabaseDown(error)) throw unavailable(COMMIT_UNKNOWN);

@@ -1,6 +1,7 @@
 import { clock } from '../core/clock';
 import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
+import { count } from '../core/metrics';
 import { SEAL_COLUMNS, callPlace, sealOfRow, submissionPlace } from './sealing';
 import type { ContentSeal, SealRow } from './sealing';
 import type { CallError } from './turn';
@@ -11,14 +12,16 @@ import type { CallError } from './turn';
  * Answers whether that pause stands now; null when the row is gone.
  */
 export async function storePause(generationId: string, pause: number): Promise<boolean | null> {
-  const row = await queryOne<{ stands: boolean }>(
+  const row = await queryOne<{ stands: boolean; began: boolean }>(
     `with paused as (update generations set status = 'requires_action', pause = $2, awaited = false, last_activity_at = $3, updated_at = $3
        where id = $1 and status = 'in_progress' and exists (
          select 1 from generation_calls k where k.generation_id = $1 and k.pause = $2 and k.answered_at is null) returning id)
-     select (select count(*) from paused) = 1 or (status = 'requires_action' and pause = $2) as stands
+     select (select count(*) from paused) = 1 or (status = 'requires_action' and pause = $2) as stands,
+       (select count(*) from paused) = 1 as began
      from generations where id = $1`,
     [generationId, pause, clock.now()],
   );
+  if (row?.began === true) count('runsPaused', { resource: 'generation' });
   return row?.stands ?? null;
 }
 

@@ -1,6 +1,8 @@
+import { onCommit } from '../core/after-commit';
 import { clock } from '../core/clock';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
+import { count } from '../core/metrics';
 import { recordEvent } from '../webhooks/deliveries';
 import { failure } from './endings';
 import type { Ending } from './endings';
@@ -38,6 +40,8 @@ export async function settle(tx: Tx, generationId: string, ending: Ending): Prom
   );
   if (columns === null) return null;
   const row = fromColumns(columns);
+  const reason = ending.status === 'failed' ? ending.error.code : ending.stopReason;
+  onCommit(tx, () => count('runsSettled', { resource: 'generation', status: ending.status, reason }));
   if (row.contentMode === 'none') await removeOrLeave(tx, row, error);
   if (row.streamed) return [];
   return recordEvent(tx, {

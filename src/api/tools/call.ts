@@ -6,6 +6,7 @@ import { applyMapping } from './mapping';
 import { callMcp, isAllowed } from './mcp';
 import { listMcpTools } from './mcp-list';
 import { McpFailure } from './mcp-session';
+import { measuredCall } from './measured';
 import type { CallOutcome } from './outcome';
 import { runPipeline } from './pipeline-run';
 import { filledPresets, takesContext } from './presets';
@@ -36,7 +37,9 @@ export type Prepared = { kind: 'ready'; args: Record<string, unknown> } | Extrac
  * holds no credential. Safe to repeat only where the outcome says `retryable`. Spec: Tools.
  * @throws ProgramsBusyError; OutboundError of kind `aborted` when `signal` ended the call
  */
-export async function callTool(call: ToolCall): Promise<CallOutcome> {
+export const callTool = (call: ToolCall): Promise<CallOutcome> => measuredCall(call.tool, () => makeCall(call));
+
+async function makeCall(call: ToolCall): Promise<CallOutcome> {
   if (call.tool.type === 'client') {
     const message = 'A client tool is answered by the caller of a generation and cannot be called';
     return failedCall(call.tool, { code: 'TOOL_CALL_NOT_SUPPORTED', message });

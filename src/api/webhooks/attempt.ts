@@ -8,6 +8,7 @@ import { log } from '../core/log';
 import { outbound } from '../core/outbound';
 import { randomFactor } from '../core/random';
 import { UnderWay } from '../core/under-way';
+import { measuredAttempt } from './measured';
 import type { DeliveryStatus } from './models';
 import { takePlace } from './places';
 import { forgetDelivery } from './purging';
@@ -23,6 +24,7 @@ export interface DueDelivery {
   projectId: string;
   webhookId: string;
   status: DeliveryStatus;
+  createdAt: Date;
   /** Attempts counted so far. */
   attempts: number;
   nextAttemptAt: Date | null;
@@ -62,6 +64,7 @@ interface DueRow {
   project_id: string;
   webhook_id: string;
   status: DeliveryStatus;
+  created_at: Date;
   attempts: number;
   next_attempt_at: Date | null;
   claimed_until: Date | null;
@@ -75,7 +78,7 @@ interface DueRow {
 }
 
 const SELECT_DUE = `
-  select d.id, d.project_id, d.webhook_id, d.status, d.attempts, d.next_attempt_at, d.claimed_until, d.event_id, d.event_type,
+  select d.id, d.project_id, d.webhook_id, d.status, d.created_at, d.attempts, d.next_attempt_at, d.claimed_until, d.event_id, d.event_type,
     e.body, w.url, w.active, w.secret_key_id, w.secret_data
   from webhook_deliveries d join events e on e.id = d.event_id join webhooks w on w.id = d.webhook_id where d.id = $1`;
 
@@ -98,6 +101,7 @@ export async function readDelivery(id: string, seenBy: 'run' | 'process'): Promi
     projectId: row.project_id,
     webhookId: row.webhook_id,
     status: row.status,
+    createdAt: row.created_at,
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at,
     claimedUntil: row.claimed_until,
@@ -119,7 +123,7 @@ const underWay = new UnderWay<AttemptOutcome>();
  * @param signal leaves the attempt; it is then not counted
  */
 export const attemptOnce = (delivery: DueDelivery, signal: AbortSignal): Promise<AttemptOutcome> =>
-  underWay.join(delivery.id, signal, (shared) => attempt(delivery, shared));
+  underWay.join(delivery.id, signal, (shared) => measuredAttempt(delivery, () => attempt(delivery, shared)));
 
 async function attempt(delivery: DueDelivery, signal: AbortSignal): Promise<AttemptOutcome> {
   const { secret } = delivery;

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 import { config } from '../core/config';
 import { queryOne } from '../core/db';
@@ -81,7 +82,7 @@ class FirstAttempts {
       log.warn({ msg: 'too many deliveries to hand over, left to the sweep' });
       return;
     }
-    this.#waiting.push(work);
+    this.#waiting.push(AsyncResource.bind(work)); // Another one's lane may do it: it stays of the trace of its own.
     if (this.#handingOver.size >= HAND_OVERS_AT_ONCE) return;
     const lane: Promise<void> = this.#lane().finally(() => this.#handingOver.delete(lane));
     this.#handingOver.add(lane);
