@@ -98,6 +98,7 @@ export default defineConfig(
         require: 'readonly',
         console: 'readonly',
         setTimeout: 'readonly',
+        AbortController: 'readonly',
         fetch: 'readonly',
       },
     },
