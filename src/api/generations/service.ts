@@ -14,7 +14,7 @@ import { assertRunnable } from '../projects/service';
 import type { ProjectAccess } from '../core/route';
 import { toolContextOf } from '../tools/context';
 import type { ToolContext } from '../tools/context';
-import { toolSurface } from '../tools/resolve';
+import { bindingKey, toolSurface } from '../tools/resolve';
 import { config } from '../core/config';
 import { requestHashOf } from './idempotency';
 import { dialogueOf, refuseSystemMessages } from './inputs';
@@ -158,10 +158,10 @@ const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: Serv
 
 /** Model source and tool surface, resolved once a turn and stored with it. */
 async function resolveTurn(projectId: string, served: ServedConfig): Promise<Turn> {
-  const toolIds = (served.tool_bindings ?? []).map(({ tool_id }) => tool_id);
+  const bindings = served.tool_bindings ?? [];
   const [provider, surface] = await Promise.all([
     findProvider(projectId, served.ai_provider_id),
-    toolIds.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : toolSurface(projectId, toolIds),
+    bindings.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : toolSurface(projectId, bindings),
   ]);
   return {
     instructions: served.instructions,
@@ -172,7 +172,7 @@ async function resolveTurn(projectId: string, served: ServedConfig): Promise<Tur
     maxContextMessages: served.max_context_messages,
     tools: surface.tools,
     unavailable: surface.unavailable.map(({ tool_id, name }) => name ?? tool_id),
-    bindings: toolIds,
+    bindings: bindings.map(bindingKey),
     unresolved: surface.unresolved,
     steering: steeringOf(served),
     outputSchema: served.output_schema,

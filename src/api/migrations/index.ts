@@ -6,6 +6,7 @@ import * as agents from './20261121T0910-create-agents';
 import * as generations from './20261121T0920-create-generations';
 import * as webhooks from './20261121T0930-create-webhooks';
 import * as runs from './20261121T1000-widen-runs';
+import * as credentials from './20261122T0900-agent-credentials';
 
 const migrations = [
   { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
@@ -13,6 +14,7 @@ const migrations = [
   { name: '20261121T0920-create-generations', up: generations.up, down: generations.down },
   { name: '20261121T0930-create-webhooks', up: webhooks.up, down: webhooks.down },
   { name: '20261121T1000-widen-runs', up: runs.up, down: runs.down },
+  { name: '20261122T0900-agent-credentials', up: credentials.up, down: credentials.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */
