@@ -108,6 +108,7 @@ export default defineConfig(
         require: 'readonly',
         console: 'readonly',
         setTimeout: 'readonly',
+        AbortController: 'readonly',
         fetch: 'readonly',
       },
     },

@@ -13,6 +13,7 @@ export async function startReencryption(): Promise<void> {
        (select 1 from webhooks where secret_key_id <> $1 limit 1) union all
        (select 1 from tools where literals_key_id <> $1 limit 1) union all
        (select 1 from ai_providers where literals_key_id <> $1 limit 1) union all
+       (select 1 from agent_credentials where literals_key_id <> $1 limit 1) union all
        (select 1 from generation_contents where key_id <> $1 limit 1)) as other_keys limit 1`,
     [keyId],
   );

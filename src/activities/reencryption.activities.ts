@@ -14,6 +14,7 @@ const columns: Record<EncryptedTable, { id?: string; keyId: string; data: string
   webhooks: { keyId: 'secret_key_id', data: 'secret_data', place: 'secret' },
   tools: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
   ai_providers: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
+  agent_credentials: { keyId: 'literals_key_id', data: 'literals_data', place: 'literals' },
   generation_contents: { id: 'generation_id', keyId: 'key_id', data: 'key_data', place: 'key' },
 };
 

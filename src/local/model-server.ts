@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { chatRequestOf, messagesWire, modelListing } from './model-server/anthropic';
-import type { CallFilter, LiveCall, ModelCall } from './model-server/calls';
+import type { CallFacts, CallFilter, LiveCall, ModelCall } from './model-server/calls';
 import { CallLog, parseKey } from './model-server/calls';
 import { buildCompletion, chatWire } from './model-server/completion';
 import type { Controls } from './model-server/control';
@@ -16,7 +16,7 @@ import { Scripts } from './model-server/script';
 import type { Wire } from './model-server/wire';
 import { parseChatRequest, WireError } from './model-server/wire';
 
-export type { CallFilter, ModelCall } from './model-server/calls';
+export type { CallFacts, CallFilter, ModelCall } from './model-server/calls';
 
 /** Names that `GET /v1/models` lists beside the scripted ones; any other name is served as well. */
 const listedModels = ['local-chat', 'local-embedding'];
@@ -34,6 +34,8 @@ export interface ModelServer extends Controls {
   /** Base URL for OpenAI and Anthropic clients, `/v1` included. */
   url: string;
   port: number;
+  /** Every call since the last reset, also those that `calls` has forgotten. */
+  facts(): CallFacts[];
   /** Resolves once a matching call is being held (a gate or a delay); rejects after `timeoutMs` (10,000). */
   waitForCall(filter?: CallFilter, timeoutMs?: number): Promise<ModelCall>;
   close(): Promise<void>;
@@ -55,6 +57,7 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
       service.script(model, replies);
     },
     calls: (filter) => service.calls(filter),
+    facts: () => service.facts(),
     waitForCall: (filter = {}, timeoutMs = heldTimeoutMs) => service.waitForCall(filter, timeoutMs),
     release: (gate) => service.release(gate),
     reset: () => {
@@ -81,6 +84,10 @@ class ModelService implements Controls {
 
   calls(filter?: CallFilter): ModelCall[] {
     return this.#log.list(filter);
+  }
+
+  facts(): CallFacts[] {
+    return this.#log.facts();
   }
 
   waitForCall(filter: CallFilter, timeoutMs: number): Promise<ModelCall> {

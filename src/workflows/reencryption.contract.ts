@@ -1,8 +1,24 @@
 export const REENCRYPTION = 'reencryption';
 
 /** Tables that hold encrypted values, by name. */
-export const ENCRYPTED_TABLES = ['secrets', 'webhooks', 'tools', 'ai_providers', 'generation_contents'] as const;
+export const ENCRYPTED_TABLES = [
+  'secrets',
+  'webhooks',
+  'tools',
+  'ai_providers',
+  'generation_contents',
+  'agent_credentials',
+] as const;
 export type EncryptedTable = (typeof ENCRYPTED_TABLES)[number];
+
+/** The tables that runs begun before agents had tools of their own go through. */
+export const CONTENT_ENCRYPTED_TABLES = [
+  'secrets',
+  'webhooks',
+  'tools',
+  'ai_providers',
+  'generation_contents',
+] as const satisfies readonly EncryptedTable[];
 
 /** The tables that runs begun before zero retention go through. */
 export const EARLIER_ENCRYPTED_TABLES = [

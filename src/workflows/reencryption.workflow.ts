@@ -1,7 +1,12 @@
 import { patched, proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 import { batch } from './options';
-import { EARLIER_ENCRYPTED_TABLES, ENCRYPTED_TABLES, FIRST_ENCRYPTED_TABLES } from './reencryption.contract';
+import {
+  CONTENT_ENCRYPTED_TABLES,
+  EARLIER_ENCRYPTED_TABLES,
+  ENCRYPTED_TABLES,
+  FIRST_ENCRYPTED_TABLES,
+} from './reencryption.contract';
 import type { EncryptedTable, ReencryptBatchResult, ReencryptionInput } from './reencryption.contract';
 
 const { reencryptBatch } = proxyActivities<Activities>(batch);
@@ -23,6 +28,7 @@ export async function reencryption({ keyId }: ReencryptionInput): Promise<{ chan
 
 /** A run goes on through the tables that it began with. */
 function tablesToVisit(): readonly EncryptedTable[] {
-  if (patched('reencrypt-contents')) return ENCRYPTED_TABLES;
+  if (patched('reencrypt-agent-credentials')) return ENCRYPTED_TABLES;
+  if (patched('reencrypt-contents')) return CONTENT_ENCRYPTED_TABLES;
   return patched('reencrypt-providers') ? EARLIER_ENCRYPTED_TABLES : FIRST_ENCRYPTED_TABLES;
 }

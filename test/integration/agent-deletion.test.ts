@@ -1,38 +1,14 @@
 import { inTransaction, query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { cancelRun, engine, runEnded, startRun } from '../../src/api/core/temporal';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
 import { reconcile } from '../../src/reconcile';
 import { SWEEP_KINDS } from '../../src/workflows/sweeps.contract';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, created, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildAgent, buildClientTool, created, saying } from '../support/builders';
 import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-
-let receiver: Receiver;
-let models: ModelServer;
-let space: Workspace;
-
-beforeAll(async () => {
-  models = await startModelServer();
-});
-
-afterAll(() => models.close());
-
-beforeEach(async () => {
-  const owner = await service.signedIn();
-  const { id } = await service.project(owner);
-  space = await workspace(service.client(owner.token), id, models.url);
-  receiver = await startReceiver();
-});
-
-afterEach(() => receiver.close());
+const { service, space, server, receiver } = useWorkspace({ project: 'test', receiver: 'test' });
 
 const force = (agentId: string): Promise<Reply> => space.api.delete(`${space.at}/agents/${agentId}?force=true`);
 
@@ -140,12 +116,12 @@ test('running and paused generations are cancelled first, and their last events 
   created(await space.api.post(`${space.at}/webhooks`, { url: `${receiver.url}/hook`, events: ['generation.failed'] }));
   const tool = await buildClientTool(space, { name: 'ask' });
   const gate = `${space.model}-gate`;
-  models.script(`${space.model}-run`, [{ text: 'late', hold: gate }]);
-  models.script(`${space.model}-ask`, [{ toolCalls: [{ id: 'c1', name: 'ask', args: { order_id: '1' } }] }]);
+  server.script(`${space.model}-run`, [{ text: 'late', hold: gate }]);
+  server.script(`${space.model}-ask`, [{ toolCalls: [{ id: 'c1', name: 'ask', args: { order_id: '1' } }] }]);
   const { id } = await buildAgent(space, { model: `${space.model}-run`, tool_bindings: [{ tool_id: tool.id }] });
   const generate = `${space.at}/agents/${id}/generate`;
   const running = (await space.api.post(generate, saying('go'))).body.id as string;
-  await models.waitForCall({ generationId: running });
+  await server.waitForCall({ generationId: running });
   await space.api.patch(`${space.at}/agents/${id}`, { model: `${space.model}-ask` });
   const paused = (await space.api.post(`${generate}?wait=true`, saying('go'))).body.id as string;
   const waiting = space.api.post(`${generate}?wait=true`, saying('go', { idempotency_key: 'k' }));
@@ -154,7 +130,7 @@ test('running and paused generations are cancelled first, and their last events 
   expect((await space.api.post(generate, saying('go'))).status).toBe(404);
   expect((await space.api.post(generate, saying('go', { idempotency_key: 'k' }))).status).toBe(404);
   await gone(id);
-  models.release(gate);
+  server.release(gate);
   for (const generationId of [running, paused]) {
     expect((await engine().workflow.getHandle(generationId).describe()).status.name).toBe('CANCELLED');
     expect((await space.api.get(`${space.at}/generations/${generationId}`)).status).toBe(404);

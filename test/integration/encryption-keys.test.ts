@@ -4,11 +4,13 @@ import { query, queryOne } from '../../src/api/core/db';
 import { currentKeyId, decrypt } from '../../src/api/core/encryption';
 import { newId } from '../../src/api/core/ids';
 import { engine, runEnded } from '../../src/api/core/temporal';
+import { inlineLiterals } from '../../src/api/tools/inline';
 import { providerAccess } from '../../src/api/providers/service';
 import { ensureEngine, isNewEnough } from '../../src/engine-setup';
 import { startReencryption } from '../../src/reencryption';
 import { useService } from '../support/app';
 import { created } from '../support/builders';
+import type { ApiClient } from '../support/client';
 
 const service = useService({ worker: true });
 
@@ -39,6 +41,20 @@ async function pausedRow(projectId: string): Promise<string> {
     underOldKey('the key of a run', `generation_contents/key/${id}`),
   ]);
   return id;
+}
+
+/** Credentials of an inline tool, under the old key. */
+async function inlineCredentials(api: ApiClient, at: string, ai_provider_id: string): Promise<string> {
+  const execute = { url: 'https://example.com/', headers: { Authorization: 'x' } };
+  const tool_bindings = [{ tool: { name: 'own', parameters: { type: 'object' }, execute } }];
+  const agent = created(await api.post(`${at}/agents`, { ai_provider_id, tool_bindings }));
+  const row = await queryOne<{ id: string }>('select id from agent_credentials where agent_id = $1', [agent.id]);
+  await query('update agent_credentials set literals_key_id = $2, literals_data = $3 where id = $1', [
+    row!.id,
+    oldKeyId,
+    underOldKey('{"place":"the old credential"}', `agent_credentials/literals/${row!.id}`),
+  ]);
+  return row!.id;
 }
 
 test('values under an older key stay readable, and a run at worker start brings them under the present one', async () => {
@@ -73,8 +89,15 @@ test('values under an older key stay readable, and a run at worker start brings 
     oldKeyId,
     underOldKey('whsec_old', `webhooks/secret/${String(webhook.id)}`),
   ]);
+  const credentialsId = await inlineCredentials(api, at, provider.id as string);
   await startReencryption();
   expect(await runEnded(`reencrypt/${currentKeyId()}`, 20_000)).toBe(true);
+  expect(await queryOne('select literals_key_id as key from agent_credentials where id = $1', [credentialsId])).toEqual(
+    {
+      key: currentKeyId(),
+    },
+  );
+  expect(await inlineLiterals(project.id, credentialsId)).toEqual(new Map([['place', 'the old credential']]));
   const row = await queryOne<{ key: string; data: Buffer }>(
     'select value_key_id as key, value_data as data from secrets where id = $1',
     [readable.id],

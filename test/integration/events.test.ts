@@ -1,35 +1,15 @@
 import { firstAttempts } from '../../src/api/webhooks/first-attempts';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, created, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
+import { buildAgent, buildClientTool, created, saying } from '../support/builders';
+import { useWorkspace } from '../support/workspace';
 
 // Before the service's own ending, which closes the database and the engine.
 afterAll(() => firstAttempts.drain(1_000));
 
-const service = useService({ worker: true });
-
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-
-beforeAll(async () => {
-  server = await startModelServer({});
-});
-
-afterAll(() => server.close());
+const { space, server, receiver } = useWorkspace({ project: 'test', receiver: 'test' });
 
 beforeEach(async () => {
-  receiver = await startReceiver();
-  const owner = await service.signedIn();
-  space = await workspace(service.client(owner.token), (await service.project(owner)).id, server.url);
   created(await space.api.post(`${space.at}/webhooks`, { url: `${receiver.url}/hook`, events: ['*'] }));
 });
-
-afterEach(() => receiver.close());
 
 const deliveries = async (): Promise<{ event_type: string; payload: Record<string, unknown> }[]> =>
   (await space.api.get(`${space.at}/webhook-deliveries`)).body.data;

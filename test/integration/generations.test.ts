@@ -1,32 +1,10 @@
 import { query } from '../../src/api/core/db';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
 import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
 import { eventually } from '../support/eventually';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
+const { service, space, server, receiver, at } = useWorkspace();
 
-beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
-  const owner = await service.signedIn();
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
-});
-
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
-});
-
-const at = (path: string): string => `${space.at}${path}`;
 const settled = (id: string) =>
   eventually(
     async () => {

@@ -1,35 +1,20 @@
 import fc from 'fast-check';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildAgent, buildClientTool, buildHttpTool, saying } from '../support/builders';
 import { eventually } from '../support/eventually';
 import { expectedOf } from '../support/loop-model';
 import type { CallKind, Script } from '../support/loop-model';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
 import { openStream } from '../support/stream';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-let token: string;
+const { service, owner, space, server, receiver } = useWorkspace();
 let toolIds: string[];
 let scripts = 0;
 
 beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
   receiver.respond(({ path }) => {
     if (path.endsWith('/refused')) return { status: 404, body: { error: 'there is none' } };
     return path.endsWith('/broken') ? { disconnect: true } : { body: { found: true } };
   });
-  const owner = await service.signedIn();
-  token = owner.token;
-  const project = await service.project(owner);
-  space = await workspace(service.client(token), project.id, server.url);
   const url = `${receiver.url}/orders/{order_id}`;
   const tools = await Promise.all([
     buildHttpTool(space, url, { name: 'order' }),
@@ -38,10 +23,6 @@ beforeAll(async () => {
     buildClientTool(space, { name: 'person' }),
   ]);
   toolIds = tools.map(({ id }) => id);
-});
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
 });
 
 const CALLS: Record<CallKind, { name: string; args: unknown }> = {
@@ -112,7 +93,10 @@ async function begin({ mode, maxSteps, ...rest }: Script): Promise<Begun> {
     expect(status).toBe(202);
     return { id: body.id as string, agentId, close: () => undefined };
   }
-  const open = await openStream(`${service.baseUrl}${path}`, { token, body: { ...saying('go'), stream: true } });
+  const open = await openStream(`${service.baseUrl}${path}`, {
+    token: owner.token,
+    body: { ...saying('go'), stream: true },
+  });
   const reading = open.rest();
   reading.catch(() => undefined); // A reader that is closed has read enough.
   return { id: open.headers.get('x-svc-generation-id') ?? '', agentId, close: open.close };

@@ -4,48 +4,23 @@ import { engine, runEnded, startRun } from '../../src/api/core/temporal';
 import { newId } from '../../src/api/core/ids';
 import { purgeGeneration } from '../../src/api/generations/purge';
 import { firstAttempts } from '../../src/api/webhooks/first-attempts';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
 import { CONTENT_TABLES } from '../../src/workflows/sweeps.contract';
-import { useService } from '../support/app';
-import type { Person } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildClientTool, buildHttpTool, saying } from '../support/builders';
 import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
 import { describeGuard } from '../support/guarded-routes';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
 import { age, hang, layTrace, tablesHolding } from '../support/traces';
+import { useWorkspace } from '../support/workspace';
 
 // Before the service's own ending, which closes the database and the engine.
 afterAll(() => firstAttempts.drain(1_000));
 
-const service = useService({ worker: true });
-let owner: Person;
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-let models = 0;
+const { service, owner, space, server, receiver, at, agentSaying } = useWorkspace({ project: 'test' });
 
-beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
-  owner = await service.signedIn();
-});
-
-beforeEach(async () => {
+beforeEach(() => {
   Object.assign(config(), { WEBHOOK_BACKOFF_BASE_SECONDS: 0.3 });
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
 });
 
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
-});
-
-const at = (path: string): string => `${space.at}${path}`;
 const get = (path: string): Promise<Reply> => space.api.get(at(path));
 const purge = (path: string): Promise<Reply> => space.api.delete(at(`${path}/content`));
 const STAMP = {
@@ -53,13 +28,6 @@ const STAMP = {
   content_redacted_by_principal_type: 'user',
 };
 const UNSTAMPED = { content_redacted_at: null, content_redacted_by_principal_type: null };
-
-const agentSaying = (replies: object[], given: object = {}): Promise<{ id: string }> => {
-  models += 1;
-  const model = `${space.model}-${String(models)}`;
-  server.script(model, replies);
-  return buildAgent(space, { model, ...given });
-};
 
 const generate = (agentId: string, message = 'go', more: object = {}): Promise<Reply> =>
   space.api.post(at(`/agents/${agentId}/generate?wait=true`), saying(message, more));

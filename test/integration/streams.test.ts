@@ -1,46 +1,23 @@
 import { query } from '../../src/api/core/db';
 import { engine } from '../../src/api/core/temporal';
 import { streams } from '../../src/api/generations/streams';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildAgent, buildClientTool, buildHttpTool, saying } from '../support/builders';
 import { eventually } from '../support/eventually';
 import { describeGuard } from '../support/guarded-routes';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
 import { DONE, delta, idOf, lines, openStream } from '../support/stream';
 import type { OpenedStream } from '../support/stream';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-let token: string;
+const { service, owner, space, server, receiver, at } = useWorkspace();
 
-beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
-  const owner = await service.signedIn();
-  token = owner.token;
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
-});
-beforeEach(() => {
-  server.script(space.model, []);
-});
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
-});
-
-const at = (path: string): string => `${space.at}${path}`;
 const stream = (agentId: string, body: object = saying('hello')): Promise<OpenedStream> =>
-  openStream(`${service.baseUrl}${at(`/agents/${agentId}/generate`)}`, { token, body: { ...body, stream: true } });
+  openStream(`${service.baseUrl}${at(`/agents/${agentId}/generate`)}`, {
+    token: owner.token,
+    body: { ...body, stream: true },
+  });
 const pickUp = (id: string, lastEventId?: string): Promise<OpenedStream> =>
   openStream(`${service.baseUrl}${at(`/generations/${id}/stream`)}`, {
-    token,
+    token: owner.token,
     ...(lastEventId === undefined ? {} : { lastEventId }),
   });
 const record = async (id: string) => (await space.api.get(at(`/generations/${id}`))).body;

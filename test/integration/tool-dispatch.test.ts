@@ -32,7 +32,7 @@ afterEach(() => receiver.close());
 const made = async (execute: object, given: object = {}): Promise<HttpToolSnapshot> => {
   const answer = await api.post(`${at}/tools`, { name: 'target', parameters: { type: 'object' }, execute, ...given });
   if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
-  const { tools } = await toolSurface(projectId, [answer.body.id]);
+  const { tools } = await toolSurface(projectId, [{ tool_id: answer.body.id }]);
   return tools[0] as HttpToolSnapshot;
 };
 
@@ -295,10 +295,16 @@ describe('the surface of a turn', () => {
   const client = async (name: string): Promise<string> =>
     (await api.post(`${at}/tools`, { name, type: 'client', parameters: { type: 'object' } })).body.id as string;
 
+  const surface = (project: string, ...ids: string[]) =>
+    toolSurface(
+      project,
+      ids.map((tool_id) => ({ tool_id })),
+    );
+
   test('holds the tools in the order of their bindings, without any credential', async () => {
     const first = await client('first');
     const called = await made({ url: receiver.url, method: 'GET', timeout_seconds: 9, headers: { Cookie: 'canary' } });
-    const { tools, unavailable } = await toolSurface(projectId, [called.id, first]);
+    const { tools, unavailable } = await surface(projectId, called.id, first);
     expect(unavailable).toEqual([]);
     expect(tools.map(({ id, method, timeoutMs }) => ({ id, method, timeoutMs }))).toEqual([
       { id: called.id, method: 'GET', timeoutMs: 9000 },
@@ -312,7 +318,7 @@ describe('the surface of a turn', () => {
     const called = await made({ url: receiver.url, headers: { 'X-Key': `{{secret:${id}}}` } });
     const [first, second] = [await client('same'), await client('same')];
     await api.delete(`${at}/secrets/${id}?force=true`);
-    const { tools, unavailable } = await toolSurface(projectId, ['tool_0000000000000000', called.id, first, second]);
+    const { tools, unavailable } = await surface(projectId, 'tool_0000000000000000', called.id, first, second);
     expect(tools.map((tool) => tool.id)).toEqual([first]);
     expect(unavailable).toEqual([
       { tool_id: 'tool_0000000000000000', reason: 'deleted' },
@@ -324,7 +330,7 @@ describe('the surface of a turn', () => {
   test('has nothing of another project', async () => {
     const id = await client('own');
     const { id: elsewhere } = await service.project(await service.signedIn());
-    expect(await toolSurface(elsewhere, [id])).toEqual({
+    expect(await surface(elsewhere, id)).toEqual({
       tools: [],
       unresolved: [],
       unavailable: [{ tool_id: id, reason: 'deleted' }],

@@ -1,31 +1,8 @@
 import { query } from '../../src/api/core/db';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, created, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
+import { buildAgent, buildClientTool, buildHttpTool, created, saying } from '../support/builders';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-
-beforeAll(async () => {
-  server = await startModelServer({});
-});
-
-afterAll(() => server.close());
-
-beforeEach(async () => {
-  receiver = await startReceiver();
-  const owner = await service.signedIn();
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
-});
-
-afterEach(() => receiver.close());
+const { space, server, receiver } = useWorkspace({ project: 'test', receiver: 'test' });
 
 const parameters = {
   type: 'object',

@@ -1,45 +1,14 @@
 import { query } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildClientTool, buildHttpTool, saying } from '../support/builders';
 import type { Reply } from '../support/client';
 import { describeGuard } from '../support/guarded-routes';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
 import { hang, layTrace } from '../support/traces';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-let models = 0;
+const { service, space, server, receiver, at, agentSaying } = useWorkspace();
 
-beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
-  const owner = await service.signedIn();
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
-});
-
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
-});
-
-const at = (path: string): string => `${space.at}${path}`;
 const get = (path: string): Promise<Reply> => space.api.get(at(path));
-
-/** An agent whose model gives these replies. */
-const agentSaying = async (replies: object[], given: object = {}): Promise<{ id: string }> => {
-  models += 1;
-  const model = `${space.model}-${String(models)}`;
-  server.script(model, replies);
-  return buildAgent(space, { model, ...given });
-};
 
 const run = (agentId: string, more: object = {}): Promise<Reply> =>
   space.api.post(at(`/agents/${agentId}/generate?wait=true`), saying('go', more));

@@ -1,37 +1,18 @@
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, created, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildAgent, buildClientTool, buildHttpTool, created, saying } from '../support/builders';
 import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
 import { startMcpServer } from '../support/mcp-server';
 import type { McpTestServer } from '../support/mcp-server';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
+const { space, server, receiver, at } = useWorkspace();
 let mcp: McpTestServer;
-let space: Workspace;
 
 beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
   mcp = await startMcpServer();
-  const owner = await service.signedIn();
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
 });
-beforeEach(() => {
-  server.script(space.model, []);
-});
-afterAll(async () => {
-  await Promise.all([server.close(), receiver.close(), mcp.close()]);
-});
+afterAll(() => mcp.close());
 
-const at = (path: string): string => `${space.at}${path}`;
 const waited = (agentId: string, body: object = saying('go')) =>
   space.api.post(at(`/agents/${agentId}/generate?wait=true`), body);
 const bodies = (id: string) =>

@@ -1,36 +1,10 @@
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
+import { buildAgent, buildClientTool, buildHttpTool, saying } from '../support/builders';
 import type { Reply } from '../support/client';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
 import { openStream } from '../support/stream';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let space: Workspace;
-let token: string;
+const { service, owner, space, server, receiver, at } = useWorkspace();
 
-beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
-  const owner = await service.signedIn();
-  token = owner.token;
-  const project = await service.project(owner);
-  space = await workspace(service.client(owner.token), project.id, server.url);
-});
-beforeEach(() => {
-  server.script(space.model, []);
-});
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
-});
-
-const at = (path: string): string => `${space.at}${path}`;
 const waited = (agentId: string, body: object = saying('go')) =>
   space.api.post(at(`/agents/${agentId}/generate?wait=true`), body);
 const record = async (id: string) => (await space.api.get(at(`/generations/${id}`))).body;
@@ -89,7 +63,7 @@ describe('output schema', () => {
     const agent = await buildAgent(space, { output_schema });
     server.script(space.model, [{ text: 'Bern' }]);
     const open = await openStream(`${service.baseUrl}${at(`/agents/${agent.id}/generate`)}`, {
-      token,
+      token: owner.token,
       body: { ...saying('x'), stream: true },
     });
     expect((await open.rest()).at(-1)).toBe('data: [DONE]');
@@ -127,7 +101,7 @@ describe('a tool call written out', () => {
     const agent = await buildAgent(space, { tool_bindings: [{ tool_id: lookup.id }] });
     server.script(space.model, [{ text }]);
     const open = await openStream(`${service.baseUrl}${at(`/agents/${agent.id}/generate`)}`, {
-      token,
+      token: owner.token,
       body: { ...saying('x'), stream: true },
     });
     const frames = await open.rest();

@@ -4,45 +4,17 @@ import { randomText } from '../../src/api/core/random';
 import { dueCall } from '../../src/api/generations/calls';
 import { generationSweep } from '../../src/api/generations/runs';
 import { dropContent } from '../../src/api/generations/scratch';
-import { startModelServer } from '../../src/local/model-server';
-import type { ModelServer } from '../../src/local/model-server';
-import { useService } from '../support/app';
-import type { Person } from '../support/app';
 import { buildAgent, buildClientTool, buildHttpTool, created, saying, workspace } from '../support/builders';
-import type { Workspace } from '../support/builders';
 import { historyText, tablesHolding } from '../support/clear-text';
 import { eventually } from '../support/eventually';
 import { startMcpServer } from '../support/mcp-server';
-import { startReceiver } from '../support/receiver';
-import type { Receiver } from '../support/receiver';
 import { openStream } from '../support/stream';
+import { useWorkspace } from '../support/workspace';
 
-const service = useService({ worker: true });
-let server: ModelServer;
-let receiver: Receiver;
-let owner: Person;
-let space: Workspace;
-
-beforeAll(async () => {
-  server = await startModelServer({});
-  receiver = await startReceiver();
-  owner = await service.signedIn();
-  const project = created(
-    await service.client(owner.token).post('/v1/projects', { name: 'keeps nothing', trace_content_mode: 'none' }),
-  );
-  space = await workspace(service.client(owner.token), project.id, server.url);
-});
-beforeEach(() => {
-  server.script(space.model, []);
-});
-afterAll(async () => {
-  await server.close();
-  await receiver.close();
-});
+const { service, owner, space, server, receiver, at } = useWorkspace({ settings: { trace_content_mode: 'none' } });
 
 /** A text that stands nowhere else. */
 const canary = (name: string): string => `canary-${name}-${randomText(12)}`;
-const at = (path: string): string => `${space.at}${path}`;
 const generate = (agentId: string, body: object, wait: boolean) =>
   space.api.post(at(`/agents/${agentId}/generate?wait=${String(wait)}`), body);
 const submit = (agentId: string, id: string, body: object) =>

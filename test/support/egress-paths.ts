@@ -25,8 +25,10 @@ export interface EgressPath {
   notFollowed?: (status: number) => RegExp;
   /** What it says when there are more redirects than are followed. */
   tooMany?: RegExp;
-  /** Each call takes its time, being a run or a session: the tables' representatives do. */
-  isSlow?: true;
+  /** What a call costs: next to nothing when absent, else a session with a server or a whole run. */
+  takes?: 'session' | 'run';
+  /** Lets the service call several URLs at once, at most `URLS_AT_ONCE`: what it says of each. */
+  callAll?: (urls: string[]) => Promise<string[]>;
   /** Requests that it makes before it gives a host up that refuses it; 1 when absent. */
   tries?: number;
 }
@@ -39,12 +41,27 @@ export interface EgressProject extends Workspace {
   webhookId: string;
   tool: { id: string; name: string };
   toolAgentId: string;
+  /** Further tools of an agent of their own, to be called in one step. */
+  batch: { tools: { id: string; name: string }[]; agentId: string };
   mcp: { id: string; agentId: string };
   /** An http tool that signs in with the service account. */
   signing: { id: string };
   /** Of a vendor whose address changes, and an agent on it. */
   vendor: { id: string; agentId: string };
   vertex: { id: string; agentId: string; secretId: string; keyFile: object };
+}
+
+/** Tools that one step calls. */
+const URLS_AT_ONCE = 16;
+
+async function batchOf(space: Workspace): Promise<EgressProject['batch']> {
+  const tools: { id: string; name: string }[] = [];
+  for (let index = 0; index < URLS_AT_ONCE; index += 1) {
+    const name = `probe_${String(index)}`;
+    tools.push(await buildHttpTool(space, 'https://example.com/', { name, parameters: { type: 'object' } }));
+  }
+  const agent = await buildAgent(space, { tool_bindings: tools.map(({ id }) => ({ tool_id: id })) });
+  return { tools, agentId: agent.id };
 }
 
 export async function egressProject(service: Service, stage: EgressStage): Promise<EgressProject> {
@@ -80,6 +97,7 @@ export async function egressProject(service: Service, stage: EgressStage): Promi
   return {
     ...space,
     ...{ service, stage, token: owner.token, webhookId: hook.id, tool, toolAgentId: toolAgent.id },
+    batch: await batchOf(space),
     ...{ mcp: { id: remote.id, agentId: mcpAgent.id }, signing },
     vendor: await provider({ provider: 'custom', base_url: stage.models.url }),
     vertex: { ...vertex, secretId: secret.id, keyFile: JSON.parse(file) as object },
@@ -114,9 +132,9 @@ async function deliver({ projectId, webhookId }: EgressProject, url: string): Pr
   return `${row.status} ${String(row.status_code)} ${String(row.response_body)} ${String(tried[0]?.error)}`;
 }
 
-const moveTool = ({ tool }: EgressProject, url: string): Promise<unknown> =>
+const moveTool = ({ id }: { id: string }, url: string): Promise<unknown> =>
   query(`update tools set execute = (execute::jsonb || jsonb_build_object('url', $2::text))::json where id = $1`, [
-    tool.id,
+    id,
     url,
   ]);
 
@@ -138,15 +156,30 @@ async function listRemote(project: EgressProject, url: string): Promise<string> 
   return 'unavailable' in tools ? tools.unavailable : 'listed';
 }
 
-/** A run whose model asks for the tool once: the text that the model then reads, and how the run ended. */
-async function callTool(project: EgressProject, url: string): Promise<string> {
-  const { stage, tool, model } = project;
-  await moveTool(project, url);
-  stage.models.script(model, [{ toolCalls: [{ name: tool.name, args: {} }] }, { text: 'done' }]);
-  const run = await generate(project, project.toolAgentId);
+interface Calling {
+  tools: { id: string; name: string }[];
+  agentId: string;
+}
+
+/** A run whose model asks for each tool once: how the run ended, and the text that the model then read of each call. */
+async function callTools(project: EgressProject, { tools, agentId }: Calling, urls: string[]): Promise<string[]> {
+  const { stage, model } = project;
+  const called = urls.map((url, index) => ({ url, tool: tools[index]! }));
+  for (const { url, tool } of called) await moveTool(tool, url);
+  stage.models.script(model, [
+    { toolCalls: called.map(({ tool }) => ({ name: tool.name, args: {} })) },
+    { text: 'done' },
+  ]);
+  const run = await generate(project, agentId);
   const calls = stage.models.calls({ generationId: String(run.body.id) });
   const { messages = [] } = (calls.at(-1)?.body ?? {}) as { messages?: { role: string; content: unknown }[] };
-  return `${said(run)} ${String(run.body.status)}: ${JSON.stringify(messages.filter(({ role }) => role === 'tool'))}`;
+  const read = messages.filter(({ role }) => role === 'tool');
+  return called.map((_call, index) => `${said(run)} ${String(run.body.status)}: ${JSON.stringify(read[index])}`);
+}
+
+async function callTool(project: EgressProject, url: string): Promise<string> {
+  const [answer = ''] = await callTools(project, { tools: [project.tool], agentId: project.toolAgentId }, [url]);
+  return answer;
 }
 
 async function onVendor(project: EgressProject, url: string, call: () => Promise<string>): Promise<string> {
@@ -204,12 +237,13 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     call: (url) => callTool(project(), url),
     blocked: /^200 completed: .*The target may not be called: /,
     tooMany: /^200 completed: .*more than 5/,
-    isSlow: true,
+    takes: 'run',
+    callAll: (urls) => callTools(project(), project().batch, urls),
   },
   {
     name: 'a direct call of an http tool',
     call: async (url) => {
-      await moveTool(project(), url);
+      await moveTool(project().tool, url);
       return direct(project(), project().tool.id);
     },
     blocked: /^403 TOOL_EGRESS_BLOCKED: The target may not be called: /,
@@ -223,7 +257,7 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
       return direct(project(), project().mcp.id, { action: 'echo' });
     },
     blocked: /^403 TOOL_EGRESS_BLOCKED: The target may not be called: /,
-    isSlow: true,
+    takes: 'session',
     tooMany: /^502 TOOL_HTTP_ERROR: .*more than 5/,
   },
   {
@@ -231,7 +265,7 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     call: (url) => listRemote(project(), url),
     blocked: /^egress_blocked$/,
     tooMany: /^unreachable$/,
-    isSlow: true,
+    takes: 'session',
     tries: 2,
   },
   {
@@ -239,7 +273,7 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     call: (url) => withTokensFrom(project(), url, () => direct(project(), project().signing.id)),
     blocked: /^403 TOOL_EGRESS_BLOCKED: The target may not be called: /,
     notFollowed: () => /^502 TOOL_AUTH_FAILED: /,
-    isSlow: true,
+    takes: 'session',
   },
   {
     name: 'a model call',
@@ -252,14 +286,14 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     call: (url) => onVendor(project(), url, async () => said(await generate(project(), project().vendor.agentId))),
     blocked: /^502 AI_PROVIDER_ERROR: Provider address is not allowed\.$/,
     tooMany: /^502 AI_PROVIDER_ERROR: .*more than 5/,
-    isSlow: true,
+    takes: 'run',
   },
   {
     name: 'a streamed model call',
     call: (url) => onVendor(project(), url, () => streamed(project())),
     blocked: /^data: \{"error":"Provider address is not allowed\."\}$/,
     tooMany: /^data: \{"error":"[^"]*more than 5/,
-    isSlow: true,
+    takes: 'run',
   },
   {
     name: 'a model listing',
@@ -271,7 +305,7 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
     name: 'a Google token for a listing',
     call: (url) => withTokensFrom(project(), url, async () => said(await listing(project(), project().vertex.id))),
     blocked: /^502 MODEL_LISTING_FAILED: The vertex provider could not be reached: its address is not allowed\.$/,
-    isSlow: true,
+    takes: 'session',
     notFollowed: (status) => new RegExp(`^502 MODEL_LISTING_FAILED: .*\\(HTTP ${String(status)}\\)`),
   },
   {
@@ -280,7 +314,7 @@ export const egressPaths = (project: () => EgressProject): EgressPath[] => [
       withTokensFrom(project(), url, async () => said(await generate(project(), project().vertex.agentId))),
     blocked: /^502 AI_PROVIDER_ERROR: Provider address is not allowed\.$/,
     notFollowed: (status) => new RegExp(`^502 AI_PROVIDER_ERROR: Provider returned ${String(status)}: `),
-    isSlow: true,
+    takes: 'run',
   },
 ];
 

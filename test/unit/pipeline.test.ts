@@ -2,7 +2,7 @@ import { closePrograms } from '../../src/api/core/tenant-programs';
 import { applyMapping, assertMapping } from '../../src/api/tools/mapping';
 import { assertPipeline } from '../../src/api/tools/pipeline';
 import { stepsNamed } from '../../src/api/tools/pipeline-references';
-import type { PipelineFields } from '../../src/api/tools/schemas';
+import type { PipelineFields } from '../../src/api/tools/fields';
 
 afterAll(closePrograms);
 

@@ -38,6 +38,7 @@ test('every type of workflow, and each way in which a generation ends or waits, 
     'generation-cancelled',
     'generation-streamed',
     'generation-stream-lost',
+    'generation-scratch',
     'delivery-success',
     'delivery-failed',
     'mail',
@@ -46,7 +47,10 @@ test('every type of workflow, and each way in which a generation ends or waits, 
     'sweepExpired',
     'retain',
     'tracePurge',
+    // Of the first builds, of those with zero retention, and of those with tools of agents: each goes through more tables.
     'reencryption',
+    'reencryption-contents',
+    'reencryption-agents',
     'agentDeletion',
   ];
   expect(saved.map((name) => name.replace(/\.json$/, '')).sort()).toEqual(kinds.sort());

@@ -1,15 +1,20 @@
 import type { z } from 'zod';
 import type { Agent, AgentVersion } from './models';
-import type { AgentConfig, AgentOut, AgentVersionOut } from './schemas';
+import type { StoredBinding } from './bindings';
+import type { AgentConfig, AgentOut, AgentVersionOut, ShownConfig } from './schemas';
+
+/** Where the credentials of an inline tool are kept is not shown. */
+const presentBinding = (binding: StoredBinding): NonNullable<ShownConfig['tool_bindings']>[number] =>
+  'tool' in binding ? { tool: binding.tool } : { tool_id: binding.tool_id };
 
 /** A configuration field by field, so that what else a stored document may hold is not shown. */
-export const presentConfig = (config: AgentConfig): AgentConfig => ({
+export const presentConfig = (config: AgentConfig): ShownConfig => ({
   ai_provider_id: config.ai_provider_id,
   model_route_id: config.model_route_id,
   name: config.name,
   instructions: config.instructions,
   model: config.model,
-  tool_bindings: config.tool_bindings,
+  tool_bindings: config.tool_bindings?.map(presentBinding) ?? null,
   active_tool_ids: config.active_tool_ids,
   max_steps: config.max_steps,
   tool_choice: config.tool_choice,

@@ -29,13 +29,20 @@ const ITEM = `${COLLECTION}/:agent_id`;
 const unknownReferences = [
   'not_found',
   'TOOL_NOT_FOUND',
+  'SECRET_NOT_FOUND',
+  'PIPELINE_INVALID_STEP',
   'MODEL_ROUTE_NOT_FOUND',
   'GUARDRAIL_NOT_FOUND',
   'DOCUMENT_NOT_FOUND',
   'MEMORY_STORE_NOT_FOUND',
 ] satisfies ErrorCode[];
 
-const refusedConfigs = ['INVALID_OUTPUT_SCHEMA', 'FORCED_TOOL_CHOICE_CANNOT_STOP'] satisfies ErrorCode[];
+const refusedConfigs = [
+  'INVALID_OUTPUT_SCHEMA',
+  'FORCED_TOOL_CHOICE_CANNOT_STOP',
+  'INVALID_TEMPLATE_TOKEN',
+  'INVALID_TOOL_CONTEXT_KEY',
+] satisfies ErrorCode[];
 
 const answered = (status: number, agent: Agent): Answer => ({
   status,

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { idOf } from '../core/ids';
 import { OffsetQuery, booleanText, offsetPage } from '../core/pages';
+import { InlineTool, InlineToolOut } from '../tools/fields';
+import type { GivenBinding, StoredBinding } from './bindings';
 import { KnowledgeConfig } from './knowledge';
 import { isJsonObject } from './output-schema';
 import type { JsonObject } from './output-schema';
@@ -21,13 +23,17 @@ const text = (charactersMax: number) => z.string().max(charactersMax);
 
 const ToolBinding = z
   .strictObject({
-    tool: z
-      .null({ error: 'inline tools are not served by this build' })
-      .optional()
-      .meta({ description: 'Inline tool; not served by this build' }),
-    tool_id: z.string().meta({ description: 'Tool of this project' }),
+    tool_id: z.string().nullable().optional().meta({ description: 'A tool of this project; excludes `tool`' }),
+    tool: InlineTool.nullable().optional().meta({
+      description: 'A tool that this agent has for itself, always active; excludes `tool_id`',
+    }),
   })
-  .transform(({ tool_id }) => ({ tool_id }));
+  .transform(({ tool_id: id, tool }, context): GivenBinding => {
+    if (id != null && tool == null) return { tool_id: id };
+    if (id == null && tool != null) return { tool };
+    context.addIssue({ code: 'custom', message: 'must have either tool_id or tool' });
+    return z.NEVER;
+  });
 
 /** The fields of a configuration, without defaults; what a create or an update makes of an absent one is said there. */
 const fields = {
@@ -132,7 +138,12 @@ export const AgentConfigOut = z
   .strictObject({
     ...fields,
     tool_bindings: z
-      .array(z.strictObject({ tool_id: z.string().meta({ description: 'Tool' }) }))
+      .array(
+        z.union([
+          z.strictObject({ tool_id: z.string().meta({ description: 'Tool of the project' }) }),
+          z.strictObject({ tool: InlineToolOut.meta({ description: 'Tool of this agent alone' }) }),
+        ]),
+      )
       .nullable()
       .meta({ description: 'Tools the agent has' }),
     output_schema: z
@@ -197,11 +208,17 @@ export const AgentDeleteQuery = z.strictObject({
   }),
 });
 
+/** A configuration as the API shows it. */
+export type ShownConfig = z.output<typeof AgentConfigOut>;
+
 /** A configuration, as it is archived: the fields of the API under their names there. */
-export type AgentConfig = z.output<typeof AgentConfigOut>;
+export type AgentConfig = Omit<ShownConfig, 'tool_bindings'> & { tool_bindings: StoredBinding[] | null };
 
 /** Every field as it is when nobody gives it: what an archive of an older build did not set. */
-export const CONFIG_DEFAULTS: AgentConfig = AgentConfigOut.parse(AgentCreate.parse({}));
+export const CONFIG_DEFAULTS: AgentConfig = { ...AgentConfigOut.parse(AgentCreate.parse({})), tool_bindings: null };
 
-/** A configuration as a body gives it: whether its schema is one is not known yet. */
-export type Unchecked<Config> = Omit<Config, 'output_schema'> & { output_schema?: unknown };
+/** A configuration as a body gives it: whether its schema is one is not known yet, and inline tools hold credentials. */
+export type Unchecked<Config> = Omit<Config, 'output_schema' | 'tool_bindings'> & {
+  output_schema?: unknown;
+  tool_bindings?: GivenBinding[] | null | undefined;
+};

@@ -5,6 +5,7 @@ import { ApiError, notFound } from '../core/errors';
 import { faultPoint } from '../core/faults';
 import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
+import { openBindings, storeCredentials, storedBindings } from './bindings';
 import { recordDeletion, startAgentDeletion } from './deletion';
 import { Agent } from './models';
 import { checkedOutputSchema } from './output-schema';
@@ -20,8 +21,12 @@ import type { Authorship, WriteTarget } from './writes';
  *   codes of unknown references
  */
 export async function createAgent(projectId: string, input: Unchecked<AgentConfig>, by: Authorship): Promise<Agent> {
-  const config: AgentConfig = { ...input, output_schema: await checkedOutputSchema(input.output_schema) };
+  const { output_schema: schema, tool_bindings: given, ...rest } = input;
+  const output_schema = await checkedOutputSchema(schema);
+  const opened = given == null ? null : await openBindings(given);
   return inTransaction(async (tx) => {
+    const { bindings, fresh } = await storedBindings(projectId, { opened, live: null }, tx);
+    const config: AgentConfig = { ...rest, output_schema, tool_bindings: bindings };
     const write = { given: config, result: config, unknownProvider: 'not_found' } as const;
     const aiProviderId = await assertReferences(projectId, write, tx);
     const now = clock.now();
@@ -39,6 +44,7 @@ export async function createAgent(projectId: string, input: Unchecked<AgentConfi
       },
       { transaction: tx },
     );
+    await storeCredentials(agent, fresh, tx);
     await archive(agent, { label: by.label, createdBy: by.userId, at: now }, tx);
     return agent;
   });
@@ -52,16 +58,21 @@ export async function createAgent(projectId: string, input: Unchecked<AgentConfi
  */
 export async function updateAgent(
   target: WriteTarget,
-  { output_schema: schema, ...rest }: Unchecked<Partial<AgentConfig>>,
+  { output_schema: schema, tool_bindings: rebound, ...rest }: Unchecked<Partial<AgentConfig>>,
   by: Authorship,
 ): Promise<Agent> {
   // Before the transaction: compiling takes its time, and no connection waits for it.
-  const given: Partial<AgentConfig> =
+  const checked: Partial<AgentConfig> =
     schema === undefined ? rest : { ...rest, output_schema: await checkedOutputSchema(schema) };
+  const opened = rebound == null ? null : await openBindings(rebound);
   return inTransaction(async (tx) => {
     const agent = await lockedForWrite(target, tx);
+    const live = agent.config.tool_bindings;
+    const { bindings, fresh } = await storedBindings(target.projectId, { opened, live }, tx);
+    const given = rebound === undefined ? checked : { ...checked, tool_bindings: bindings };
     const result = { ...agent.config, ...given };
     const aiProviderId = await assertReferences(target.projectId, { given, result, unknownProvider: 'not_found' }, tx);
+    await storeCredentials(agent, fresh, tx);
     return writeConfig(agent, { config: result, aiProviderId }, by, tx);
   });
 }

@@ -1,8 +1,11 @@
 import type { Tx } from '../core/db';
 import { ApiError, invalidInput } from '../core/errors';
+import { assertInlineNamed } from '../tools/inline';
 import type { BoundTool } from '../tools/service';
 import { boundTools } from '../tools/service';
+import { bindingPath } from './bindings';
 import type { AgentConfig } from './schemas';
+import { toolIdsOf } from './writes';
 
 /** A name or an id that a configuration gives, and where it stands. */
 interface Named {
@@ -15,7 +18,7 @@ interface Named {
  * ends. What is not given is looked at only where the bindings change: a tool that was deleted by force, or renamed,
  * since does not keep an agent from being changed elsewhere.
  * Spec: Agents, `active_tool_ids`, `stop_conditions`; Tools, names the model sees.
- * @throws TOOL_NOT_FOUND, VALIDATION_FAILED
+ * @throws TOOL_NOT_FOUND, VALIDATION_FAILED, SECRET_NOT_FOUND, PIPELINE_INVALID_STEP
  */
 export async function assertTools(
   projectId: string,
@@ -27,17 +30,42 @@ export async function assertTools(
   const active = activeIdsOf(looked);
   const names = namesOf(looked);
   if (!rebound && active.length === 0 && names.length === 0) return;
-  const bound = bindingsOf(result);
-  const found = await boundTools(projectId, [...new Set([...bound, ...active].map(({ value }) => value))], tx);
-  if (rebound) assertBindings(bound, found);
-  assertActive(active, found, new Set(bound.map(({ value }) => value)));
-  assertNames(names, bound, found);
+  const ids = [...toolIdsOf(result), ...active.map(({ value }) => value)];
+  const found = await boundTools(projectId, [...new Set(ids)], tx);
+  const bound = bindingsOf(result, found);
+  if (rebound) {
+    assertBindings(bound);
+    await assertInlineTools(projectId, result, tx);
+  }
+  assertActive(active, found, new Set(toolIdsOf(result)));
+  assertNames(names, bound);
+}
+
+/** A tool that a configuration binds, and where. */
+interface Bound {
+  path: string;
+  /** Null for an inline one. */
+  id: string | null;
+  /** Undefined when there is none. */
+  tool: BoundTool | undefined;
 }
 
 const at = (list: string, index: number): string => `${list}.${String(index)}`;
 
-const bindingsOf = ({ tool_bindings: bindings }: AgentConfig): Named[] =>
-  (bindings ?? []).map(({ tool_id: value }, index) => ({ path: `${at('tool_bindings', index)}.tool_id`, value }));
+const bindingsOf = ({ tool_bindings: bindings }: AgentConfig, found: ReadonlyMap<string, BoundTool>): Bound[] =>
+  (bindings ?? []).map((binding, index) =>
+    'tool' in binding
+      ? { path: `${bindingPath(index)}.tool`, id: null, tool: binding.tool }
+      : { path: `${bindingPath(index)}.tool_id`, id: binding.tool_id, tool: found.get(binding.tool_id) },
+  );
+
+/** What inline tools name has to be there, like what stored ones name. */
+async function assertInlineTools(projectId: string, { tool_bindings: bindings }: AgentConfig, tx: Tx): Promise<void> {
+  for (const [index, binding] of (bindings ?? []).entries()) {
+    if (!('tool' in binding)) continue;
+    await assertInlineNamed(projectId, { tool: binding.tool, path: `${bindingPath(index)}.tool` }, tx);
+  }
+}
 
 function activeIdsOf({ active_tool_ids: ids, step_rules: rules }: Partial<AgentConfig>): Named[] {
   const listed = (list: string, values: string[] = []): Named[] =>
@@ -75,16 +103,15 @@ const unknownTool = (path: string): ApiError =>
   });
 
 /** Each bound tool exists and is bound once, and no two of those whose names are known here have one name. */
-function assertBindings(bound: Named[], found: ReadonlyMap<string, BoundTool>): void {
+function assertBindings(bound: Bound[]): void {
   const ids = new Set<string>();
   const names = new Set<string>();
-  for (const { path, value } of bound) {
-    const tool = found.get(value);
+  for (const { path, id, tool } of bound) {
     if (tool === undefined) throw unknownTool(path);
-    if (ids.has(value) || (!namesFollow(tool) && names.has(tool.name))) {
+    if ((id !== null && ids.has(id)) || (!namesFollow(tool) && names.has(tool.name))) {
       throw invalidInput('VALIDATION_FAILED', path, `is a second tool with the name ${tool.name}`);
     }
-    ids.add(value);
+    if (id !== null) ids.add(id);
     if (!namesFollow(tool)) names.add(tool.name);
   }
 }
@@ -100,8 +127,8 @@ function assertActive(active: Named[], found: ReadonlyMap<string, BoundTool>, bo
 const namesFollow = ({ type }: BoundTool): boolean => type === 'mcp';
 
 /** Names that a bound tool is known to have; where one of them is gone, any name may have been its own. */
-function assertNames(names: Named[], bound: Named[], found: ReadonlyMap<string, BoundTool>): void {
-  const tools = bound.map(({ value }) => found.get(value));
+function assertNames(names: Named[], bound: Bound[]): void {
+  const tools = bound.map(({ tool }) => tool);
   if (tools.includes(undefined)) return;
   const fits = (name: string) => (tool: BoundTool | undefined) =>
     tool !== undefined && (namesFollow(tool) ? name.startsWith(`${tool.name}_`) : name === tool.name);

@@ -20,8 +20,9 @@ export interface WriteTarget {
   statedVersion: number | null;
 }
 
+/** The stored tools that a configuration binds. */
 export const toolIdsOf = ({ tool_bindings: bindings }: AgentConfig): string[] =>
-  (bindings ?? []).map(({ tool_id: id }) => id);
+  (bindings ?? []).flatMap((binding) => ('tool' in binding ? [] : [binding.tool_id]));
 
 /** The agent, held until the transaction ends: writes to it queue here. @throws not_found, VERSION_CONFLICT */
 export async function lockedForWrite({ projectId, agentId, statedVersion }: WriteTarget, tx: Tx): Promise<Agent> {

@@ -5,6 +5,7 @@ import { randomText } from './random';
 const prefixes = {
   price: 'price_',
   agent: 'agent_',
+  agentCredentials: 'agcr_',
   agentVersion: 'agver_',
   aiProvider: 'aip_',
   apiKey: 'key_',

@@ -10,7 +10,7 @@ import { assertRunnable } from '../projects/service';
 import type { ProjectAccess } from '../core/route';
 import { toolContextOf } from '../tools/context';
 import type { ToolContext } from '../tools/context';
-import { toolSurface } from '../tools/resolve';
+import { bindingKey, toolSurface } from '../tools/resolve';
 import { config } from '../core/config';
 import { accept } from './acceptance';
 import type { Accepting } from './acceptance';
@@ -155,9 +155,9 @@ const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: Serv
 
 /** Model source and tool surface, resolved once a turn and stored with it. */
 async function resolveTurn(projectId: string, { config: served, defaultModel }: ServedAgent): Promise<Turn> {
-  const toolIds = (served.tool_bindings ?? []).map(({ tool_id }) => tool_id);
+  const bindings = served.tool_bindings ?? [];
   const surface =
-    toolIds.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : await toolSurface(projectId, toolIds);
+    bindings.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : await toolSurface(projectId, bindings);
   return {
     instructions: served.instructions,
     aiProviderId: served.ai_provider_id,
@@ -167,7 +167,7 @@ async function resolveTurn(projectId: string, { config: served, defaultModel }: 
     maxContextMessages: served.max_context_messages,
     tools: surface.tools,
     unavailable: surface.unavailable.map(({ tool_id, name }) => name ?? tool_id),
-    bindings: toolIds,
+    bindings: bindings.map(bindingKey),
     unresolved: surface.unresolved,
     steering: steeringOf(served),
     outputSchema: served.output_schema,

@@ -29,10 +29,10 @@ const FREE: Steering = { toolChoice: null, stopTools: [], stepRules: [], activeT
 const ruleOf = ({ stepRules }: Steering, step: number): StepRule | undefined =>
   stepRules.find((rule) => rule.step === step);
 
-/** The tools that the model sees at a step. */
+/** The tools that the model sees at a step; inline ones are always among them. */
 export function offeredTools({ tools, steering = FREE }: Turn, step: number): ToolSnapshot[] {
   const active = ruleOf(steering, step)?.active_tool_ids ?? steering.activeToolIds;
-  return active.length === 0 ? tools : tools.filter(({ id }) => active.includes(id));
+  return active.length === 0 ? tools : tools.filter(({ id, inline }) => inline === true || active.includes(id));
 }
 
 /** The choice that holds at a step; a tool that is forced and cannot be offered is named as missing. */

@@ -14,10 +14,10 @@ import type { Turn } from './turn';
 export async function resolveSurface(view: RunView, signal: AbortSignal): Promise<Turn | null> {
   const { turn, projectId, toolContext, generationId, seal } = view;
   const listed = await Promise.all(
-    (turn.unresolved ?? []).map(async ({ tool_id: id, name }) => ({
+    (turn.unresolved ?? []).map(async ({ tool_id: id, name, tool }) => ({
       id,
       name,
-      found: await resolveMcpTools(projectId, id, { toolContext, signal }),
+      found: await resolveMcpTools(projectId, tool ?? id, { toolContext, signal }),
     })),
   );
   const remote = new Map(listed.flatMap(({ id, found }) => (Array.isArray(found) ? [[id, found] as const] : [])));

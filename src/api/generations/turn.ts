@@ -41,7 +41,7 @@ export interface Turn {
   tools: ToolSnapshot[];
   /** Names (or ids) of bound tools that could not be resolved; the model is told. */
   unavailable: string[];
-  /** Ids of the bound tools in their order. Absent, like what follows, in turns of builds that had none. */
+  /** Ids of the bound tools, of inline ones their places, in their order. Absent, like what follows, in turns of builds that had none. */
   bindings?: string[];
   /** Bound mcp tools whose servers have not been asked yet. */
   unresolved?: UnresolvedMcpTool[];
@@ -249,7 +249,13 @@ export function callsOf(offered: ToolSnapshot[], parts: LanguageModelV3Content[]
     seen.add(callId);
     const known = offered.find(({ name }) => name === toolName);
     const parsed = parseArguments(input);
-    const base = { call, callId, toolName, toolId: known?.id ?? null, args: parsed.args };
+    const base = {
+      call,
+      callId,
+      toolName,
+      toolId: known === undefined || known.inline === true ? null : known.id,
+      args: parsed.args,
+    };
     if (known === undefined) {
       return { ...base, kind: 'none', error: { name: 'ToolNotFound', message: `There is no tool named ${toolName}.` } };
     }

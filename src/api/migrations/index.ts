@@ -6,7 +6,8 @@ import * as agents from './20261121T0910-create-agents';
 import * as generations from './20261121T0920-create-generations';
 import * as webhooks from './20261121T0930-create-webhooks';
 import * as runs from './20261121T1000-widen-runs';
-import * as purgedEvents from './20261122T0900-mark-purged-events';
+import * as credentials from './20261122T0900-agent-credentials';
+import * as purgedEvents from './20261122T0910-mark-purged-events';
 
 const migrations = [
   { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
@@ -14,7 +15,8 @@ const migrations = [
   { name: '20261121T0920-create-generations', up: generations.up, down: generations.down },
   { name: '20261121T0930-create-webhooks', up: webhooks.up, down: webhooks.down },
   { name: '20261121T1000-widen-runs', up: runs.up, down: runs.down },
-  { name: '20261122T0900-mark-purged-events', up: purgedEvents.up, down: purgedEvents.down },
+  { name: '20261122T0900-agent-credentials', up: credentials.up, down: credentials.down },
+  { name: '20261122T0910-mark-purged-events', up: purgedEvents.up, down: purgedEvents.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */

@@ -10,7 +10,7 @@ import { assertPresets } from './execute';
 import { assertMapping } from './mapping';
 import type { ToolType } from './models';
 import { assertPipeline } from './pipeline';
-import type { ExecuteFields, InlineToolFields, McpFields, PipelineFields } from './schemas';
+import type { ExecuteFields, StepToolFields, McpFields, PipelineFields } from './fields';
 
 /** The fields of a tool that its type, a schema or a program of the tenant has a say in. */
 export interface ToolFields {
@@ -64,34 +64,35 @@ export function assertFits(type: ToolType, given: Fitting, prefix = ''): void {
 
 /**
  * Checks the given fields that need no look at the database; schemas and programs of the tenant are tried out. To be
- * called before a transaction is open.
+ * called before a transaction is open. `prefix` is where they stand in the input.
  * @throws VALIDATION_FAILED, GUARDRAIL_NOT_FOUND, INVALID_TOOL_CONTEXT_KEY, INVALID_TEMPLATE_TOKEN, PIPELINE_INVALID_STEP
  */
-export async function assertContent(given: Partial<ToolFields>): Promise<void> {
-  assertNoGuardrails(given.guardrailIds ?? null);
-  assertContextKeys(given.contextKeys ?? [], 'context_keys');
-  assertPresets(given.presetParameters, 'preset_parameters');
-  if (given.parameters != null) await assertParameters(given.parameters, 'parameters');
-  if (given.outputMapping != null) await assertMapping('output_mapping', given.outputMapping);
+export async function assertContent(given: Partial<ToolFields>, prefix = ''): Promise<void> {
+  assertNoGuardrails(given.guardrailIds ?? null, `${prefix}guardrail_ids`);
+  assertContextKeys(given.contextKeys ?? [], `${prefix}context_keys`);
+  assertPresets(given.presetParameters, `${prefix}preset_parameters`);
+  if (given.parameters != null) await assertParameters(given.parameters, `${prefix}parameters`);
+  if (given.outputMapping != null) await assertMapping(`${prefix}output_mapping`, given.outputMapping);
   if (given.pipeline == null) return;
   for (const [index, { tool }] of given.pipeline.steps.entries()) {
-    if (tool !== undefined) await assertInline(tool, `pipeline.steps.${String(index)}.tool`);
+    if (tool !== undefined) await assertInline(tool, `${prefix}pipeline.steps.${String(index)}.tool`);
   }
-  await assertPipeline(given.pipeline);
+  await assertPipeline(given.pipeline, `${prefix}pipeline`);
 }
 
 /**
- * Checks what a tool names, and holds it until the transaction ends.
+ * Checks what a tool names, and holds it until the transaction ends. `prefix` is where the tool stands in the input.
  * @throws SECRET_NOT_FOUND, TOOL_NOT_FOUND, PIPELINE_INVALID_STEP
  */
 export async function assertNamed(
   projectId: string,
   { secretIds, mcp, pipeline }: { secretIds: string[]; mcp: unknown; pipeline: { steps: StepReference[] } | null },
   tx: Tx,
+  prefix = '',
 ): Promise<void> {
-  const path = mcp !== null ? 'mcp' : pipeline !== null ? 'pipeline' : 'execute';
-  await assertSecrets(projectId, { secretIds, path }, tx);
-  await assertStepTools(projectId, pipeline?.steps ?? [], tx);
+  const field = mcp !== null ? 'mcp' : pipeline !== null ? 'pipeline' : 'execute';
+  await assertSecrets(projectId, { secretIds, path: prefix + field }, tx);
+  await assertStepTools(projectId, { steps: pipeline?.steps ?? [], at: `${prefix}pipeline.steps` }, tx);
 }
 
 interface StepReference {
@@ -103,7 +104,7 @@ const invalidStep = (path: string, message: string): ApiError =>
   new ApiError('PIPELINE_INVALID_STEP', `${path} ${message}.`, { details: [{ path, message }] });
 
 /** Inline tools are held to what tools are; only their names and schemas may be left out. */
-async function assertInline(tool: InlineToolFields, path: string): Promise<void> {
+async function assertInline(tool: StepToolFields, path: string): Promise<void> {
   if (tool.type === 'client' || tool.type === 'pipeline') {
     throw invalidStep(`${path}.type`, `cannot be ${tool.type}: a step runs http and mcp tools`);
   }
@@ -119,7 +120,11 @@ async function assertInline(tool: InlineToolFields, path: string): Promise<void>
 }
 
 /** A step names a tool of the project that the service runs itself, and on an MCP server also which of its tools. */
-async function assertStepTools(projectId: string, steps: StepReference[], tx: Tx): Promise<void> {
+async function assertStepTools(
+  projectId: string,
+  { steps, at }: { steps: StepReference[]; at: string },
+  tx: Tx,
+): Promise<void> {
   const asked = steps.flatMap(({ tool_id: id }) => (id !== undefined && isId('tool', id) ? [id] : []));
   const rows =
     asked.length === 0
@@ -132,7 +137,7 @@ async function assertStepTools(projectId: string, steps: StepReference[], tx: Tx
   const types = new Map(rows.map(({ id, type }) => [id, type]));
   for (const [index, { tool_id: id, action }] of steps.entries()) {
     if (id === undefined) continue;
-    const step = `pipeline.steps.${String(index)}`;
+    const step = `${at}.${String(index)}`;
     const type = types.get(id);
     if (type === undefined) {
       const message = 'names no tool of this project';
@@ -145,11 +150,11 @@ async function assertStepTools(projectId: string, steps: StepReference[], tx: Tx
 }
 
 /** No guardrail exists in this build: an id names none, and an empty list has no place to be kept. */
-function assertNoGuardrails(ids: string[] | null): void {
+function assertNoGuardrails(ids: string[] | null, path: string): void {
   if (ids === null) return;
-  if (ids.length === 0) throw invalidInput('VALIDATION_FAILED', 'guardrail_ids', 'is not served by this build');
-  throw new ApiError('GUARDRAIL_NOT_FOUND', 'guardrail_ids names no guardrail of this project.', {
-    details: [{ path: 'guardrail_ids.0', message: 'names no guardrail of this project' }],
+  if (ids.length === 0) throw invalidInput('VALIDATION_FAILED', path, 'is not served by this build');
+  throw new ApiError('GUARDRAIL_NOT_FOUND', `${path} names no guardrail of this project.`, {
+    details: [{ path: `${path}.0`, message: 'names no guardrail of this project' }],
   });
 }
 

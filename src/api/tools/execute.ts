@@ -1,10 +1,10 @@
-import { decrypt, encrypt } from '../core/encryption';
-import type { Encrypted, Place } from '../core/encryption';
+import { encrypt } from '../core/encryption';
 import { ApiError, invalidInput } from '../core/errors';
 import { authPlace, headerPlace, partHeaders, stepPlace } from './headers';
 import type { Auth, Execute, Guarded, InlineTool, Mcp, Pipeline } from './models';
+import { placeOfTool, textOfLiterals } from './literals';
 import { presetTexts } from './presets';
-import type { AuthFields, ExecuteFields, InlineToolFields, McpFields, PipelineFields } from './schemas';
+import type { AuthFields, ExecuteFields, StepToolFields, McpFields, PipelineFields } from './fields';
 import { TemplateError, parseCredential, parseHeader, parsePreset, parseUrl, piecesOf, secretIdsOf } from './templates';
 import type { Piece } from './templates';
 
@@ -25,8 +25,6 @@ export interface StoredTarget {
   secretIds: string[];
 }
 
-const placeOf = (toolId: string): Place => ({ table: 'tools', column: 'literals', rowId: toolId });
-
 /** Gathers, while a target is taken apart, what leaves its open form. */
 interface Gathered {
   /** By place. */
@@ -34,31 +32,36 @@ interface Gathered {
   pieces: Piece[];
 }
 
+/** How a tool is run, taken apart into what may be shown and the credentials that were written out in it. */
+export interface OpenedTarget extends Pick<StoredTarget, 'execute' | 'mcp' | 'pipeline' | 'secretIds'> {
+  /** By place. */
+  literals: ReadonlyMap<string, string>;
+}
+
+/**
+ * Checks the templates of how a tool is run and takes the credentials out. `prefix` is where it stands in the input.
+ * @throws INVALID_TEMPLATE_TOKEN, VALIDATION_FAILED
+ */
+export function openTarget({ execute, mcp, pipeline }: Target, prefix = ''): OpenedTarget {
+  const gathered: Gathered = { literals: new Map(), pieces: [] };
+  const spot = (field: string): Spot => ({ path: prefix + field, within: '' });
+  return {
+    execute: execute === null ? null : openExecute(execute, spot('execute'), gathered),
+    mcp: mcp === null ? null : openMcp(mcp, spot('mcp'), gathered),
+    pipeline: pipeline === null ? null : openPipeline(pipeline, `${prefix}pipeline`, gathered),
+    literals: gathered.literals,
+    secretIds: secretIdsOf(gathered.pieces),
+  };
+}
+
 /**
  * What is stored of how a tool is run: templates checked, credentials written out encrypted for that tool.
  * @throws INVALID_TEMPLATE_TOKEN, VALIDATION_FAILED
  */
-export function storedTarget(toolId: string, { execute, mcp, pipeline }: Target): StoredTarget {
-  const gathered: Gathered = { literals: new Map(), pieces: [] };
-  const open = {
-    execute: execute === null ? null : openExecute(execute, { path: 'execute', within: '' }, gathered),
-    mcp: mcp === null ? null : openMcp(mcp, { path: 'mcp', within: '' }, gathered),
-    pipeline: pipeline === null ? null : openPipeline(pipeline, gathered),
-  };
-  const { literals, pieces } = gathered;
-  const hidden = literals.size === 0 ? null : encrypt(JSON.stringify(Object.fromEntries(literals)), placeOf(toolId));
-  return {
-    ...open,
-    literalsKeyId: hidden?.keyId ?? null,
-    literalsData: hidden?.data ?? null,
-    secretIds: secretIdsOf(pieces),
-  };
-}
-
-/** The credentials written out in a tool, by place; null when they cannot be read with the keys at hand. */
-export function readLiterals(toolId: string, { keyId, data }: Encrypted): Map<string, string> | null {
-  const text = decrypt({ keyId, data }, placeOf(toolId));
-  return text === null ? null : new Map(Object.entries(JSON.parse(text) as Record<string, string>));
+export function storedTarget(toolId: string, target: Target): StoredTarget {
+  const { literals, ...open } = openTarget(target);
+  const hidden = literals.size === 0 ? null : encrypt(textOfLiterals(literals), placeOfTool(toolId));
+  return { ...open, literalsKeyId: hidden?.keyId ?? null, literalsData: hidden?.data ?? null };
 }
 
 /** The texts of presets may take the context and nothing else. @throws INVALID_TEMPLATE_TOKEN */
@@ -128,18 +131,18 @@ function openAuth(given: AuthFields, { path, within }: Spot, gathered: Gathered)
   };
 }
 
-function openPipeline({ steps, ...rest }: PipelineFields, gathered: Gathered): Pipeline {
+function openPipeline({ steps, ...rest }: PipelineFields, path: string, gathered: Gathered): Pipeline {
   return {
     steps: steps.map(({ tool, ...step }, index) => {
       if (tool === undefined) return step;
-      const spot = { path: `pipeline.steps.${String(index)}.tool`, within: stepPlace(step.id) };
+      const spot = { path: `${path}.steps.${String(index)}.tool`, within: stepPlace(step.id) };
       return { ...step, tool: openInline(tool, spot, gathered) };
     }),
     ...rest,
   };
 }
 
-function openInline(given: InlineToolFields, { path, within }: Spot, gathered: Gathered): InlineTool {
+function openInline(given: StepToolFields, { path, within }: Spot, gathered: Gathered): InlineTool {
   assertPresets(given.preset_parameters, `${path}.preset_parameters`);
   const { execute, mcp, ...rest } = given;
   return {

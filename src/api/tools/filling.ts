@@ -2,11 +2,11 @@ import { secretValues } from '../secrets/service';
 import { contextHeaders } from './context';
 import type { ToolContext } from './context';
 import { authPlace, headerPlace, hiddenHeaders } from './headers';
+import { toolLiterals } from './literals';
 import type { Auth, Guarded } from './models';
 import type { CallOutcome, ToolCallError } from './outcome';
 import { redactionOf } from './redaction';
 import type { Redaction } from './redaction';
-import { toolLiterals } from './service';
 import type { ToolSnapshot } from './snapshot';
 import {
   FillError,
@@ -38,7 +38,7 @@ interface Called {
   auth: Auth | null;
 }
 
-const calledOf = ({ execute, mcp }: ToolSnapshot): Called | null => {
+const calledOf = ({ execute, mcp }: Pick<ToolSnapshot, 'execute' | 'mcp'>): Called | null => {
   if (execute !== null)
     return { kind: 'execute', url: execute.url, headers: execute.headers, auth: execute.auth ?? null };
   return mcp == null ? null : { kind: 'mcp', url: mcp.url, headers: mcp.headers, auth: null };
@@ -55,6 +55,20 @@ const authFields = (auth: Auth | null): [string, Guarded][] => {
   ];
 };
 
+/** The secrets that the templates of a tool name, those of inline tools in its steps included; each once. */
+export function secretsNamedBy({
+  execute,
+  mcp,
+  pipeline,
+}: Pick<ToolSnapshot, 'execute' | 'mcp' | 'pipeline'>): string[] {
+  const called = calledOf({ execute, ...(mcp === undefined ? {} : { mcp }) });
+  const own = called === null ? [] : secretIdsOf(templatePieces(called));
+  const inSteps = (pipeline?.steps ?? []).flatMap(({ tool }) =>
+    tool === undefined ? [] : secretsNamedBy({ execute: tool.execute ?? null, mcp: tool.mcp ?? null }),
+  );
+  return [...new Set([...own, ...inSteps])];
+}
+
 /** The secrets that the templates of a tool name and the credentials written out in it, or what of them is missing. */
 export async function credentialsOf(tool: ToolSnapshot, projectId: string): Promise<Credentials | { missing: string }> {
   const called = calledOf(tool);
@@ -68,7 +82,7 @@ export async function credentialsOf(tool: ToolSnapshot, projectId: string): Prom
     auth: authFields(called.auth).flatMap(([field, value]) => (typeof value === 'string' ? [] : [field])),
   };
   if (hidden.headers.length + hidden.auth.length === 0) return { secrets, headers: new Map(), auth: new Map() };
-  const literals = (await toolLiterals(projectId, tool.id)) ?? new Map<string, string>();
+  const literals = (await toolLiterals(projectId, tool)) ?? new Map<string, string>();
   const within = tool.literalsAt ?? '';
   // Rows of an earlier build keep a header's credential by the header's name alone.
   const headers = new Map(

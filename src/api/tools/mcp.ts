@@ -37,15 +37,16 @@ export const isAllowed = (
 /**
  * The remote tools of an mcp tool as a turn uses them, each named `{name}_{remote tool}`, narrowed to the allowed ones; a
  * name that no provider takes is left out. Asks the server, at most 10 seconds, or answers from the last 60. Repeatable.
+ * @param asked the id of a stored tool, or an inline tool itself
  * Spec: Tools, resolution.
  * @throws OutboundError of kind `aborted` when `signal` ended it; ProgramsBusyError
  */
 export async function resolveMcpTools(
   projectId: string,
-  toolId: string,
+  asked: string | ToolSnapshot,
   { toolContext, signal, timeoutMs }: { toolContext: ToolContext; signal: AbortSignal; timeoutMs?: number },
 ): Promise<ToolSnapshot[] | { unavailable: McpUnavailable }> {
-  const tool = await findSnapshot(projectId, toolId);
+  const tool = typeof asked === 'string' ? await findSnapshot(projectId, asked) : asked;
   if (tool?.type !== 'mcp') return { unavailable: 'deleted' };
   if (tool.actions?.length === 0) return [];
   const found = await mcpEndpoint(tool, projectId, toolContext);
@@ -53,7 +54,7 @@ export async function resolveMcpTools(
   const { url, headers } = found.endpoint;
   try {
     const listed = await listMcpTools({
-      owner: `${projectId}/${toolId}`,
+      owner: `${projectId}/${tool.id}`,
       url,
       headers,
       signal,

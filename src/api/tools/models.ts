@@ -126,6 +126,24 @@ export class Tool extends Model<InferAttributes<Tool>, InferCreationAttributes<T
   declare updatedAt: Date;
 }
 
+/** What makes a tool, with or without a record of its own. */
+export type DescribedTool = Pick<
+  Tool,
+  | 'id'
+  | 'name'
+  | 'type'
+  | 'description'
+  | 'parameters'
+  | 'execute'
+  | 'mcp'
+  | 'actions'
+  | 'deniedActions'
+  | 'presetParameters'
+  | 'contextKeys'
+  | 'pipeline'
+  | 'outputMapping'
+>;
+
 Tool.init(
   {
     id: { type: DataTypes.TEXT, primaryKey: true },

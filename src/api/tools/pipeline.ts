@@ -1,7 +1,7 @@
 import { ApiError } from '../core/errors';
 import { logicProblem } from './mapping';
 import { stepsNamed } from './pipeline-references';
-import type { PipelineFields } from './schemas';
+import type { PipelineFields } from './fields';
 
 type Step = PipelineFields['steps'][number];
 
@@ -9,23 +9,23 @@ const STEPS_MAX = 20;
 
 /**
  * Checks a pipeline as far as its text tells: 1 to 20 steps of unique ids, each with one tool that a step may run, inputs
- * and output usable and naming earlier steps only. Repeatable. Spec: Tools, pipeline.
+ * and output usable and naming earlier steps only. `at` is where it stands in the input. Repeatable. Spec: Tools, pipeline.
  * @throws PIPELINE_INVALID_STEP naming the step in `meta.step_id`; ProgramsBusyError
  */
-export async function assertPipeline({ steps, output }: PipelineFields): Promise<void> {
+export async function assertPipeline({ steps, output }: PipelineFields, at = 'pipeline'): Promise<void> {
   if (steps.length === 0 || steps.length > STEPS_MAX) {
-    throw invalidStep('pipeline.steps', `must be 1 to ${String(STEPS_MAX)} steps`);
+    throw invalidStep(`${at}.steps`, `must be 1 to ${String(STEPS_MAX)} steps`);
   }
   const earlier = new Set<string>();
   for (const [index, step] of steps.entries()) {
-    const path = `pipeline.steps.${String(index)}`;
+    const path = `${at}.steps.${String(index)}`;
     assertStepTool(step, path);
     if (earlier.has(step.id)) throw invalidStep(`${path}.id`, `${step.id} stands twice`, step.id);
     // As a list: an argument may be named like an operator.
     await assertLogic(Object.values(step.input), { path: `${path}.input`, stepId: step.id, known: earlier });
     earlier.add(step.id);
   }
-  if (output !== undefined) await assertLogic(output, { path: 'pipeline.output', known: earlier });
+  if (output !== undefined) await assertLogic(output, { path: `${at}.output`, known: earlier });
 }
 
 const invalidStep = (path: string, message: string, stepId?: string): ApiError =>

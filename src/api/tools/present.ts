@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import type { Execute, InlineTool, Mcp, Pipeline, Tool } from './models';
+import type { OpenInlineTool } from './fields';
+import type { DescribedTool, Execute, InlineTool, Mcp, Pipeline, Tool } from './models';
 import type { ToolOut } from './schemas';
 
 type Shown = z.output<typeof ToolOut>;
@@ -8,21 +9,26 @@ type Shown = z.output<typeof ToolOut>;
 export const presentTool = (row: Tool): Shown => ({
   id: row.id,
   project_id: row.projectId,
-  name: row.name,
-  type: row.type,
-  description: row.description,
-  parameters: row.parameters,
-  execute: row.execute === null ? null : presentExecute(row.execute),
-  mcp: row.mcp === null ? null : presentMcp(row.mcp),
-  actions: row.actions,
-  denied_actions: row.deniedActions,
-  preset_parameters: row.presetParameters,
-  context_keys: row.contextKeys,
-  pipeline: row.pipeline === null ? null : presentPipeline(row.pipeline),
-  output_mapping: row.outputMapping ?? null,
-  guardrail_ids: null,
+  ...presentDescribed(row),
   created_at: row.createdAt.toISOString(),
   updated_at: row.updatedAt.toISOString(),
+});
+
+/** What makes a tool, with or without a record of its own. */
+export const presentDescribed = (tool: Omit<DescribedTool, 'id'>): OpenInlineTool => ({
+  name: tool.name,
+  type: tool.type,
+  description: tool.description,
+  parameters: tool.parameters,
+  execute: tool.execute === null ? null : presentExecute(tool.execute),
+  mcp: tool.mcp === null ? null : presentMcp(tool.mcp),
+  actions: tool.actions,
+  denied_actions: tool.deniedActions,
+  preset_parameters: tool.presetParameters,
+  context_keys: tool.contextKeys,
+  pipeline: tool.pipeline === null ? null : presentPipeline(tool.pipeline),
+  output_mapping: tool.outputMapping ?? null,
+  guardrail_ids: null,
 });
 
 const presentExecute = (execute: Execute): NonNullable<Shown['execute']> => ({

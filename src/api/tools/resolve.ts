@@ -1,9 +1,10 @@
 import { ProgramLimitError, ProgramSchemaError } from '../core/programs';
 import { programs } from '../core/tenant-programs';
 import { missingSecrets } from '../secrets/service';
-import type { Tool } from './models';
+import { secretsNamedBy } from './filling';
+import type { OpenInlineTool } from './fields';
 import { findTools } from './service';
-import { snapshotOf } from './snapshot';
+import { agentInlineSnapshotOf, snapshotOf } from './snapshot';
 import type { ToolSnapshot, UnresolvedMcpTool } from './snapshot';
 
 export type { ToolSnapshot, UnresolvedMcpTool } from './snapshot';
@@ -25,29 +26,54 @@ export interface ToolSurface {
   unavailable: UnavailableTool[];
 }
 
+/** What an agent binds: a tool of the project, or one that stands in its configuration. */
+export type ToolBinding = { tool_id: string } | { tool: OpenInlineTool; credentials_id?: string | undefined };
+
+/** What tells a bound tool from the others of its agent: the id of a stored one, the place of an inline one. */
+export const bindingKey = (binding: ToolBinding, index: number): string =>
+  'tool' in binding ? `inline:${String(index)}` : binding.tool_id;
+
 /**
  * The tools of a turn in the order of their bindings, the mcp tools whose servers the run has to ask, and those that cannot
  * be had: deleted ones, ones whose secret is gone, and ones renamed to a name that an earlier one has. Resolved once a
  * turn. Spec: Tools, resolution.
  */
-export async function toolSurface(projectId: string, toolIds: string[]): Promise<ToolSurface> {
-  const rows = new Map((await findTools(projectId, toolIds)).map((row) => [row.id, row]));
-  const named = [...rows.values()].flatMap((row) => row.secretIds);
+export async function toolSurface(projectId: string, bindings: ToolBinding[]): Promise<ToolSurface> {
+  const bound = await boundSnapshots(projectId, bindings);
+  const named = bound.flatMap(({ tool }) => (tool === null ? [] : secretsNamedBy(tool)));
   const missing = new Set(await missingSecrets(projectId, [...new Set(named)]));
   const taken = new Set<string>();
   const surface: ToolSurface = { tools: [], unresolved: [], unavailable: [] };
-  for (const toolId of toolIds) {
-    const row = rows.get(toolId);
-    const refused = refusalOf(toolId, row, { missing, taken });
+  for (const { key, tool } of bound) {
+    const refused = refusalOf(key, tool, { missing, taken });
     if (refused !== null) surface.unavailable.push(refused);
-    if (refused !== null || row === undefined) continue;
-    if (row.type === 'mcp') surface.unresolved.push({ tool_id: row.id, name: row.name });
-    else {
-      taken.add(row.name);
-      surface.tools.push(snapshotOf(row));
+    if (refused !== null || tool === null) continue;
+    if (tool.type === 'mcp') {
+      const { name, inline } = tool;
+      surface.unresolved.push({ tool_id: key, name, ...(inline === true ? { tool } : {}) });
+    } else {
+      taken.add(tool.name);
+      surface.tools.push(tool);
     }
   }
   return surface;
+}
+
+interface BoundSnapshot {
+  key: string;
+  /** Null when the tool is deleted. */
+  tool: ToolSnapshot | null;
+}
+
+async function boundSnapshots(projectId: string, bindings: ToolBinding[]): Promise<BoundSnapshot[]> {
+  const ids = bindings.flatMap((binding) => ('tool' in binding ? [] : [binding.tool_id]));
+  const rows = new Map((await findTools(projectId, ids)).map((row) => [row.id, row]));
+  return bindings.map((binding, index) => {
+    const key = bindingKey(binding, index);
+    if ('tool' in binding) return { key, tool: agentInlineSnapshotOf(key, binding) };
+    const row = rows.get(key);
+    return { key, tool: row === undefined ? null : snapshotOf(row) };
+  });
 }
 
 /** A tool of the project as a call uses it, or null when there is none; of an mcp tool without its remote tools. */
@@ -58,14 +84,14 @@ export async function findSnapshot(projectId: string, toolId: string): Promise<T
 
 /** The name of an mcp tool is a prefix and takes none: its remote tools are named when they are known. */
 function refusalOf(
-  toolId: string,
-  row: Tool | undefined,
+  key: string,
+  tool: ToolSnapshot | null,
   { missing, taken }: { missing: Set<string>; taken: Set<string> },
 ): UnavailableTool | null {
-  if (row === undefined) return { tool_id: toolId, reason: 'deleted' };
-  if (row.secretIds.some((id) => missing.has(id))) return { tool_id: toolId, name: row.name, reason: 'secret_gone' };
-  const isTaken = row.type !== 'mcp' && taken.has(row.name);
-  return isTaken ? { tool_id: toolId, name: row.name, reason: 'name_taken' } : null;
+  if (tool === null) return { tool_id: key, reason: 'deleted' };
+  const { name, type } = tool;
+  if (secretsNamedBy(tool).some((id) => missing.has(id))) return { tool_id: key, name, reason: 'secret_gone' };
+  return type !== 'mcp' && taken.has(name) ? { tool_id: key, name, reason: 'name_taken' } : null;
 }
 
 /**

@@ -6,7 +6,7 @@ import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
 import { assertContent, assertFits, assertNamed } from './checks';
 import type { ToolFields } from './checks';
-import { readLiterals, storedTarget } from './execute';
+import { storedTarget } from './execute';
 import { Tool } from './models';
 import type { ToolType } from './models';
 
@@ -127,21 +127,6 @@ export async function boundTools(projectId: string, toolIds: string[], tx: Tx): 
 export async function findTools(projectId: string, toolIds: string[]): Promise<Tool[]> {
   const asked = toolIds.filter((id) => isId('tool', id));
   return asked.length === 0 ? [] : Tool.findAll({ where: { projectId, id: asked } });
-}
-
-/**
- * The credentials written out in a tool, by place (older rows: by header name), read anew at every call; null when the
- * tool is gone or they cannot be read with the keys at hand. They may go into one outgoing call and nowhere else.
- */
-export async function toolLiterals(projectId: string, toolId: string): Promise<Map<string, string> | null> {
-  const row = await queryOne<{ key_id: string | null; data: Buffer | null }>(
-    'select literals_key_id as key_id, literals_data as data from tools where project_id = $1 and id = $2',
-    [projectId, toolId],
-  );
-  if (row === null) return null;
-  return row.key_id === null || row.data === null
-    ? new Map()
-    : readLiterals(toolId, { keyId: row.key_id, data: row.data });
 }
 
 /** Agents import this area, so it counts their rows by statement and not through their service. */

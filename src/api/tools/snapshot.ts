@@ -1,5 +1,6 @@
+import type { OpenInlineTool } from './fields';
 import { stepPlace } from './headers';
-import type { Execute, InlineTool, Mcp, Method, Pipeline, PipelineStep, Tool, ToolType } from './models';
+import type { DescribedTool, Execute, InlineTool, Mcp, Method, Pipeline, PipelineStep, ToolType } from './models';
 import { modelParameters } from './presets';
 
 /**
@@ -36,12 +37,18 @@ export interface ToolSnapshot {
   outputMapping?: unknown;
   /** Where its credentials stand among those of the record; absent = at their beginning. */
   literalsAt?: string;
+  /** Stands in the configuration of an agent: it has no record, and no list of active tools names it. */
+  inline?: true;
+  /** The credentials of an inline tool, where any were written out in it; absent = those of the record `id`. */
+  credentialsId?: string;
 }
 
 /** An mcp tool of a turn whose server has not been asked for its list yet. */
 export interface UnresolvedMcpTool {
   tool_id: string;
   name: string;
+  /** Of an inline tool: the tool itself, which no record holds. */
+  tool?: ToolSnapshot;
 }
 
 /** A tool of an MCP server, as its list gives it. */
@@ -59,7 +66,7 @@ export const PIPELINE_TIMEOUT_MS = 3_600_000;
 const ANY_OBJECT = { type: 'object' };
 
 /** The snapshot of a stored tool; of an mcp tool without its remote tools. */
-export function snapshotOf(row: Tool): ToolSnapshot {
+export function snapshotOf(row: DescribedTool): ToolSnapshot {
   // The schemas of an mcp tool are its server's.
   const declared = (row.type === 'mcp' ? null : row.parameters) ?? ANY_OBJECT;
   const parameters = modelParameters(declared, row.presetParameters);
@@ -110,7 +117,22 @@ export function inlineSnapshotOf(owner: ToolSnapshot, step: PipelineStep, tool: 
     contextKeys: orNull(tool.context_keys),
     outputMapping: orNull(tool.output_mapping),
     literalsAt: stepPlace(step.id),
+    ...(owner.credentialsId === undefined ? {} : { credentialsId: owner.credentialsId }),
   };
+}
+
+/** The snapshot of a tool that an agent has for itself; `id` tells it from the other tools of its turn. */
+export function agentInlineSnapshotOf(
+  id: string,
+  { tool, credentials_id: credentialsId }: { tool: OpenInlineTool; credentials_id?: string | undefined },
+): ToolSnapshot {
+  const described = {
+    ...{ id, name: tool.name, type: tool.type, description: tool.description, parameters: tool.parameters },
+    ...{ execute: tool.execute, mcp: tool.mcp, pipeline: tool.pipeline, actions: tool.actions },
+    ...{ deniedActions: tool.denied_actions, presetParameters: tool.preset_parameters },
+    ...{ contextKeys: tool.context_keys, outputMapping: tool.output_mapping },
+  };
+  return { ...snapshotOf(described), inline: true, ...(credentialsId === undefined ? {} : { credentialsId }) };
 }
 
 /** One remote tool of an mcp tool, named as the model sees it, with the tool's presets taken out of its schema. */

@@ -1,5 +1,4 @@
-import type { ModelCall } from '../model-server';
-import type { ReceivedRequest } from '../receiver';
+import type { CallFacts } from '../model-server';
 import type { Incident } from './keeper';
 import type { Ledger } from './ledger';
 import type { Rows, RunRow } from './rows';
@@ -18,8 +17,9 @@ export interface Seen {
   rows: Rows;
   ledger: Ledger;
   incidents: Incident[];
-  modelCalls: ModelCall[];
-  toolCalls: readonly ReceivedRequest[];
+  modelCalls: CallFacts[];
+  /** How often each refund was asked for, by idempotency key. */
+  refunds: ReadonlyMap<string, number>;
   openRuns: Set<string>;
   /** What was still under way when the drill gave up waiting. */
   unfinished: string[];
@@ -30,8 +30,12 @@ export interface ExtraCall {
   /** `<generation id>:<step>` */
   key: string;
   calls: number;
-  /** The kills and stops it stood under. */
-  under: string[];
+  /** How many of them had to be made for the step to be stored, failures that the script asks for included. */
+  due: number;
+  /** When each came and ended, in Unix milliseconds. */
+  times: [at: number, endedAt: number | null][];
+  /** Its calls whose answer was lost, each with the kill, stop or cancellation under which it was under way. */
+  lost: { words: string }[];
 }
 
 /**
@@ -39,8 +43,8 @@ export interface ExtraCall {
  * the rows before the commit may ask the model right after it. Whoever looks later must find the step.
  */
 const COMMIT_MS = 1_000;
-/** A call belongs to an outage that long after its end: the engine learns late of what was lost, and waits between tries. */
-const AFTERMATH_MS = 30_000;
+/** From the end of an answer to the commit of its step: who is killed in it loses the answer. */
+const STORE_MS = 2_000;
 const ATTEMPTS_MAX = 5;
 
 export const isSettled = ({ status }: Pick<RunRow, 'status'>): boolean => status === 'completed' || status === 'failed';
@@ -77,26 +81,53 @@ function boughtTwice({ rows, modelCalls }: Seen): string[] {
 const label = (incident: Incident, from: number): string =>
   `${incident.what} at +${((incident.at - from) / 1000).toFixed(1)} s`;
 
-/** Calls beyond the stored steps, with the outages between the first and the last call of each. */
+/** A kill of a process ends what it had under way at that moment; nothing can be recorded for as long as an engine is down. */
+const isOver = ({ part, at, upAt }: Incident, begun: number, end: number): boolean =>
+  at <= end && begun <= (part === 'api' || part === 'worker' ? at : (upAt ?? at));
+
+/**
+ * Under what the answer of a call was lost; null when nothing happened between its arrival and the time in which its step
+ * would have been stored.
+ */
+function lossOf(
+  { at, endedAt }: CallFacts,
+  { incidents, run, from }: { incidents: Incident[]; run: RunRow | undefined; from: number },
+): string | null {
+  const end = (endedAt ?? at) + STORE_MS;
+  const incident = incidents.find((one) => isOver(one, at, end));
+  if (incident !== undefined) return label(incident, from);
+  const cancelledAt = run?.stop_reason === 'cancelled' ? run.completed_at?.getTime() : undefined;
+  return cancelledAt !== undefined && at <= cancelledAt && cancelledAt <= end ? 'its cancellation' : null;
+}
+
+/** Calls beyond those that were due, each that was lost with the outage under which it was. */
 export function extraCalls({ rows, modelCalls, incidents }: Seen, from: number): ExtraCall[] {
-  const stored = new Map(rows.steps.map((step) => [`${step.generation_id}:${String(step.step)}`, step]));
+  const steps = new Map(rows.steps.map((step) => [`${step.generation_id}:${String(step.step)}`, step]));
+  const runs = new Map(rows.runs.map((run) => [run.id, run]));
   return [...group(modelCalls, ({ key }) => key)].flatMap(([key, calls]) => {
-    const step = stored.get(key);
-    const due = (step?.stored_at == null ? 0 : 1) + scriptedFailures(calls[0]?.model ?? '');
+    const due = (steps.get(key)?.stored_at == null ? 0 : 1) + scriptedFailures(calls[0]?.model ?? '');
     if (calls.length <= due) return [];
-    const first = Math.min(...calls.map(({ at }) => at));
-    const last = Math.max(...calls.map(({ at }) => at));
-    const over = incidents.filter(({ at, upAt }) => at <= last + AFTERMATH_MS && (upAt ?? at) + AFTERMATH_MS >= first);
-    return [{ key, calls: calls.length, under: over.map((incident) => label(incident, from)) }];
+    const run = runs.get(key.split(':')[0] ?? '');
+    // What was stored is the answer of one call, and no loss; when another began after it, that one was given up.
+    const inOrder = [...calls].sort((one, other) => one.at - other.at);
+    const others = steps.get(key)?.stored_at == null ? inOrder : inOrder.slice(0, -1);
+    const lost = others.flatMap((call) => {
+      const words = lossOf(call, { incidents, run, from });
+      return words === null ? [] : [{ words }];
+    });
+    const times = inOrder.map(({ at, endedAt }): [number, number | null] => [at, endedAt]);
+    return [{ key, calls: calls.length, due, times, lost }];
   });
 }
 
-/** Extra calls that no outage and no cancellation explains. */
+/** Extra calls that no outage and no cancellation explains: each one must have been under way at one of its own. */
 function unexplained(seen: Seen): string[] {
-  const settled = new Map(seen.rows.runs.map((run) => [run.id, run]));
   return extraCalls(seen, 0)
-    .filter(({ under, key }) => under.length === 0 && settled.get(key.split(':')[0] ?? '')?.stop_reason !== 'cancelled')
-    .map(({ key, calls }) => `${key}: ${String(calls)} calls, and nothing was down`);
+    .filter(({ calls, due, lost: losses }) => calls - due > losses.length)
+    .map(
+      ({ key, calls, due, times, lost: losses }) =>
+        `${key}: ${String(calls)} calls, ${String(due)} due, and only ${String(losses.length)} were under way at a kill or stop: ${JSON.stringify(times)}`,
+    );
 }
 
 function doubleWinners({ rows, ledger }: Seen): string[] {
@@ -131,13 +162,8 @@ function refusedAlone({ rows, ledger }: Seen): string[] {
     );
 }
 
-function toolsTwice({ toolCalls }: Seen): string[] {
-  const writes = toolCalls.filter(({ method, path }) => method === 'POST' && path.startsWith('/refunds'));
-  const byKey = group(writes, ({ headers }) => String(headers['idempotency-key'] ?? ''));
-  return [...byKey]
-    .filter(([, calls]) => calls.length > 1)
-    .map(([key, calls]) => `${key}: sent ${String(calls.length)} times`);
-}
+const toolsTwice = ({ refunds }: Seen): string[] =>
+  [...refunds].filter(([, times]) => times > 1).map(([key, times]) => `${key}: sent ${String(times)} times`);
 
 function deliveriesLost({ rows }: Seen): string[] {
   const events = new Map(rows.events.map((event) => [event.resource_id, event.events]));

@@ -128,8 +128,8 @@ async function look(drill: Drill, left: string[]): Promise<Seen> {
     rows: await readRows(stage.local.databaseUrl),
     ledger,
     incidents: keeper.incidents,
-    modelCalls: stage.local.modelServer.calls(),
-    toolCalls: stage.receiver.requests,
+    modelCalls: stage.local.modelServer.facts(),
+    refunds: stage.refunds,
     openRuns: await openRuns(stage.local.temporalAddress),
     unfinished: left,
   };
@@ -159,8 +159,8 @@ function tell({ report, ledger, begunAt }: Drill, seen: Seen): void {
   );
   report.fact('recovery', `p50 ${seconds(0.5)}, p95 ${seconds(0.95)} (${String(times.length)} kills and stops)`);
   report.fact('extra calls', `${String(extra.length)} steps were asked for more often than they were stored`);
-  for (const { key, calls, under } of extra.slice(0, LINES_MAX))
-    report.fact('', `${key}, ${String(calls)} calls, under ${under.join(', ') || 'nothing'}`);
+  for (const { key, calls, lost } of extra.slice(0, LINES_MAX))
+    report.fact('', `${key}, ${String(calls)} calls: ${lost.map(({ words }) => words).join('; ')}`);
 }
 
 function summary(runs: RunRow[]): string {

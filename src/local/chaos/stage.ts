@@ -41,6 +41,8 @@ export interface Stage {
   local: Local;
   /** The tools' target and the webhook's endpoint; it outlives every kill. */
   receiver: Receiver;
+  /** How often each refund was asked for, by idempotency key: the receiver forgets requests when there are many. */
+  refunds: ReadonlyMap<string, number>;
   credential: string;
   /** `/v1/projects/{project_id}` */
   at: string;
@@ -90,13 +92,19 @@ export const scriptedFailures = (model: string): number => (model === 'flaky' ? 
 const orderId = { type: 'object', properties: { order_id: { type: 'string' } }, required: ['order_id'] };
 
 /** Deliveries of every fortieth event are refused for ever, of the others one attempt in seven. */
-function answersOf(receiver: Receiver, chance: Chance): void {
-  receiver.respond(({ path, headers }) => {
+function answersOf(receiver: Receiver, chance: Chance): Map<string, number> {
+  const refunds = new Map<string, number>();
+  receiver.respond(({ method, path, headers }) => {
+    if (method === 'POST' && path.startsWith('/refunds')) {
+      const key = String(headers['idempotency-key'] ?? '');
+      refunds.set(key, (refunds.get(key) ?? 0) + 1);
+    }
     if (!path.startsWith('/hook')) return { body: { ok: true }, delayMs: chance.between(0, 150) };
     const id = String(headers['webhook-id'] ?? '');
     const sum = Buffer.from(id).reduce((total, byte) => total + byte, 0);
     return { status: sum % 40 === 0 || chance.happens(1 / 7) ? 500 : 200 };
   });
+  return refunds;
 }
 
 async function signIn(local: Local): Promise<Client> {
@@ -173,11 +181,11 @@ export async function setStage(
   begun({ stop: () => local.stop() });
   const receiver = await startReceiver();
   begun({ stop: () => receiver.close() });
-  answersOf(receiver, chance);
+  const refunds = answersOf(receiver, chance);
   const session = await signIn(local);
   const project = await unwrap(session.POST('/v1/projects', { body: { name: 'chaos' } }));
   const key = await unwrap(session.POST('/v1/api-keys', { body: { name: 'chaos', project_id: project.id } }));
   const at = `/v1/projects/${project.id}`;
   const agents = await makeAgents(clientOf(local.baseUrl, key.key), project.id, { local, receiver });
-  return { dataDir, local, receiver, credential: key.key, at, agents };
+  return { dataDir, local, receiver, refunds, credential: key.key, at, agents };
 }

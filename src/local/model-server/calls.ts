@@ -22,6 +22,16 @@ export interface ModelCall {
   waiting: boolean;
 }
 
+/** What is kept of every request, however many there are. */
+export interface CallFacts {
+  model: string;
+  key: string | null;
+  /** Unix milliseconds of arrival. */
+  at: number;
+  /** When the whole answer was out or the connection ended; null while it is served. */
+  endedAt: number | null;
+}
+
 export interface CallFilter {
   model?: string | undefined;
   generationId?: string | undefined;
@@ -29,7 +39,9 @@ export interface CallFilter {
 }
 
 /** A call while it is served; the body stays text so that its size is known. */
-export type LiveCall = Omit<ModelCall, 'body'> & { text: string };
+export type LiveCall = Omit<ModelCall, 'body'> & { text: string; facts: CallFacts };
+
+const FACTS_MAX = 1_000_000;
 
 interface Waiter {
   filter: CallFilter;
@@ -47,10 +59,19 @@ export function parseKey(key: string | null): Pick<ModelCall, 'generationId' | '
 export class CallLog {
   readonly #log = new BoundedLog<LiveCall>();
   readonly #waiters = new Set<Waiter>();
+  #facts: CallFacts[] = [];
 
-  add(call: LiveCall): LiveCall {
+  add(given: Omit<LiveCall, 'facts'>): LiveCall {
+    const facts: CallFacts = { model: given.model, key: given.key, at: given.at, endedAt: null };
+    const call = { ...given, facts };
     this.#log.add(call, Buffer.byteLength(call.text));
+    if (this.#facts.length < FACTS_MAX) this.#facts.push(facts);
     return call;
+  }
+
+  /** Every call since the last reset, the oldest first, also those whose bodies are forgotten; at most a million. */
+  facts(): CallFacts[] {
+    return this.#facts.map((facts) => ({ ...facts }));
   }
 
   list(filter: CallFilter = {}): ModelCall[] {
@@ -94,6 +115,7 @@ export class CallLog {
   }
 
   reset(): void {
+    this.#facts = [];
     this.#log.clear();
   }
 }
@@ -106,7 +128,7 @@ function matches(call: LiveCall, filter: CallFilter): boolean {
   );
 }
 
-function snapshot({ text, ...call }: LiveCall): ModelCall {
+function snapshot({ text, facts: _kept, ...call }: LiveCall): ModelCall {
   return { ...call, headers: { ...call.headers }, body: parsed(text) };
 }
 

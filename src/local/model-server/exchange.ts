@@ -29,6 +29,9 @@ export class Exchange {
     response.once('finish', () => {
       call.answered = true;
     });
+    response.once('close', () => {
+      call.facts.endedAt = Date.now();
+    });
     this.#signal.addEventListener('abort', () => {
       // A connection that this side ended, by script or by a reset, was not given up by the client.
       call.aborted = !this.#endedHere;
