@@ -8,6 +8,7 @@ function addresses(local: Local): string {
     '',
     `API            ${local.baseUrl}  (to browse: ${local.baseUrl}/docs)`,
     `Temporal UI    ${local.temporalUiUrl ?? `none; the server is ${local.temporalAddress}`}`,
+    `Temporal       ${local.temporalAddress}  (TEMPORAL_ADDRESS of its CLI)`,
     `Model server   ${local.modelServerUrl}  (a stand-in: deterministic answers)`,
     `Mailbox        ${local.baseUrl}/dev/mailbox?to=ADDRESS  (mails are kept here unless SMTP_URL is set)`,
     `Output         ${local.logs}`,

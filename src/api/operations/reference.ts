@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { notFound } from '../core/errors';
 import type { Answer } from '../core/route';
@@ -83,7 +82,7 @@ function nameOf(stem: string, extension: string, bytes: Buffer): string {
  * @param publicBaseUrl its path stands before every address of the page: a proxy may serve the service below one
  */
 async function assemble(publicBaseUrl: string): Promise<Reference> {
-  const folder = dirname(createRequire(__filename).resolve('swagger-ui-dist/package.json'));
+  const folder = dirname(require.resolve('swagger-ui-dist/package.json'));
   const base = new URL(publicBaseUrl).pathname.replace(/\/+$/, '');
   const style = await readFile(join(folder, 'swagger-ui.css'));
   const viewer = await readFile(join(folder, 'swagger-ui-bundle.js'));
