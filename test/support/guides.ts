@@ -24,20 +24,37 @@ export interface Guide {
   files: Map<string, string>;
 }
 
+interface Fence {
+  language: string;
+  mark: string | null;
+  body: string;
+}
+
+function fencesOf(text: string): Fence[] {
+  return [...text.matchAll(/^```([^\n]*)\n([\s\S]*?)^```$/gm)].map(([, info = '', body = '']) => {
+    const [language = '', mark = null] = info.split(' ');
+    return { language, mark, body };
+  });
+}
+
+/** The command that a block begins with, as far as a title may be long. */
+function titleOf(number: number, body: string): string {
+  const first = body.split('\n').find((line) => line !== '' && !line.startsWith('#')) ?? '';
+  return `${String(number)}: ${first.slice(0, 60)}`;
+}
+
 function parse(name: string): Guide {
-  const text = readFileSync(join(FOLDER, `${name}.md`), 'utf8');
   const guide: Guide = { name, blocks: [], files: new Map() };
   let last: CommandBlock | null = null;
-  for (const [, info = '', body = ''] of text.matchAll(/^```([^\n]*)\n([\s\S]*?)^```$/gm)) {
-    const [language = '', mark] = info.split(' ');
+  for (const { language, mark, body } of fencesOf(readFileSync(join(FOLDER, `${name}.md`), 'utf8'))) {
+    if (language === 'sh') {
+      last = { title: titleOf(guide.blocks.length + 1, body), commands: body, shown: null, mark };
+      if (mark === null || !ELSEWHERE.has(mark)) guide.blocks.push(last);
+      continue;
+    }
     if (language === 'text' && last !== null) last.shown = body;
-    else if (language === 'sh') {
-      const [first = ''] = body.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-      const title = `${String(guide.blocks.length + 1)}: ${first.slice(0, 60)}`;
-      last = { title, commands: body, shown: null, mark: mark ?? null };
-      if (!ELSEWHERE.has(mark ?? '')) guide.blocks.push(last);
-    } else if (mark !== undefined) guide.files.set(mark, body);
-    if (language !== 'sh') last = null;
+    else if (mark !== null) guide.files.set(mark, body);
+    last = null;
   }
   return guide;
 }
