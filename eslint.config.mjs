@@ -110,6 +110,7 @@ export default defineConfig(
         setTimeout: 'readonly',
         AbortController: 'readonly',
         fetch: 'readonly',
+        performance: 'readonly',
       },
     },
   },

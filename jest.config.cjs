@@ -27,6 +27,7 @@ const engines = {
 };
 
 module.exports = {
+  // Those that need a browser are run by `npm run test:pages` alone: `npm test` asks for nothing but Node.
   projects: [project('unit'), project('integration', engines), project('workflows', engines), project('e2e')],
   maxWorkers: 2,
   testTimeout: 30_000,

@@ -6,8 +6,9 @@ const SIGNALS: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 function addresses(local: Local): string {
   return [
     '',
-    `API            ${local.baseUrl}  (described by ${local.baseUrl}/openapi.json)`,
+    `API            ${local.baseUrl}  (to browse: ${local.baseUrl}/docs)`,
     `Temporal UI    ${local.temporalUiUrl ?? `none; the server is ${local.temporalAddress}`}`,
+    `Temporal       ${local.temporalAddress}  (TEMPORAL_ADDRESS of its CLI)`,
     `Model server   ${local.modelServerUrl}  (a stand-in: deterministic answers)`,
     `Mailbox        ${local.baseUrl}/dev/mailbox?to=ADDRESS  (mails are kept here unless SMTP_URL is set)`,
     `Metrics        ${local

@@ -222,7 +222,9 @@ describe('pages', () => {
 describe('operations', () => {
   test('health answers without a credential, and 503 when the database is unreachable', async () => {
     expect(await service.client().get('/health')).toMatchObject({ status: 200, body: { status: 'ok' } });
-    const broken = jest.spyOn(db.connectionManager, 'getConnection').mockRejectedValue(new ConnectionError(new Error('down')));
+    const broken = jest
+      .spyOn(db.connectionManager, 'getConnection')
+      .mockRejectedValue(new ConnectionError(new Error('down')));
     const reply = await service.client().get('/health');
     broken.mockRestore();
     expect([reply.status, reply.body.error.code, reply.headers['retry-after']]).toEqual([
@@ -242,7 +244,9 @@ describe('operations', () => {
   });
 
   test('an error that nobody foresaw is 500 with a fixed message and the request id', async () => {
-    const broken = jest.spyOn(db.connectionManager, 'getConnection').mockRejectedValue(new TypeError('a text that must not leak'));
+    const broken = jest
+      .spyOn(db.connectionManager, 'getConnection')
+      .mockRejectedValue(new TypeError('a text that must not leak'));
     const reply = await service.client().get('/health', { 'X-Request-Id': 'find-me' });
     broken.mockRestore();
     expect([reply.status, reply.body]).toEqual([

@@ -193,6 +193,10 @@ async function send(route: Route, res: Response, answer: Answer): Promise<void> 
     await serveEvents(res, answer.stream);
     return;
   }
+  if (answer.file !== undefined) {
+    res.status(answer.status).set('Content-Type', answer.file.type).send(answer.file.bytes);
+    return;
+  }
   const schema = route.answers[answer.status];
   if (config().localMode) checkAnswer(route, answer, schema);
   if (answer.body === undefined) res.status(answer.status).end();

@@ -118,6 +118,9 @@ function responsesOf(route: Route, components: Json): Json {
             content: { 'application/json': { schema: schemaOf(schema, 'output', components) } },
           };
   }
+  if (route.media !== undefined) {
+    responses['200'] = { description: 'Success', content: { [route.media]: { schema: { type: 'string' } } } };
+  }
   if (route.streams !== undefined) addStream(responses, route.streams);
   const codes = new Set([...sharedFailures(route), ...(route.fails ?? [])]);
   for (const code of codes) {
@@ -141,7 +144,7 @@ function addStream(responses: Json, description: string): void {
 export function openApiDocument(routes: Route[], serverUrl: string): Json {
   const components: Json = {};
   const paths: Record<string, Json> = {};
-  for (const route of routes) {
+  for (const route of routes.filter(({ unlisted }) => unlisted !== true)) {
     const operation: Json = {
       operationId: route.id,
       summary: route.summary,

@@ -26,6 +26,8 @@ export interface Answer {
   /** Absent for an answer without a body. */
   body?: unknown;
   headers?: Record<string, string>;
+  /** Answered as it is instead of a body, under its own content type; the route declares it under `media`. */
+  file?: { type: string; bytes: Buffer };
   /** Answered frame by frame instead of a body; the route declares it under `streams`. */
   stream?: EventSource;
 }
@@ -65,6 +67,10 @@ interface RouteDefinition<N extends Needs, P, Q, B> {
   bodyBytesMax?: number;
   /** Schema of the body of each success status; null = no body. */
   answers: Record<number, z.ZodType | null>;
+  /** The 200 answer is a file of this type, and no JSON. */
+  media?: string;
+  /** Not an operation of the contract document: part of one that stands there. */
+  unlisted?: boolean;
   /** The 200 answer may be a stream of events instead of its body: what the frames are. */
   streams?: string;
   /** Codes beside those every route shares. */

@@ -243,6 +243,7 @@ const egress = {
 /** The settings by subject, in the order of the reference page. A new one is added to a group, with its facts. */
 export const settingGroups: { title: string; settings: Record<string, z.ZodType> }[] = [
   { title: 'Process', settings: addresses },
+  { title: 'Metrics and traces', settings: telemetry },
   { title: 'Database and engine', settings: stores },
   { title: 'Keys', settings: keys },
   { title: 'Sign-in and mail', settings: signIn },

@@ -7,3 +7,5 @@ export const Health = z
 export const ContractDocument = z.looseObject({
   openapi: z.string().meta({ description: 'Version of the OpenAPI specification' }),
 });
+
+export const ReferenceAsset = z.strictObject({ asset: z.string() });

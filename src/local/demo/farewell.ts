@@ -19,7 +19,7 @@ function commands({ local, apiKey, at, agentId, webhook }: Scene, lastRun: strin
 export function sayFarewell(scene: Scene, lastRun: string): void {
   const { report, local, email } = scene;
   report.heading('All of it worked.');
-  report.fact('API', `${local.baseUrl} (described by ${local.baseUrl}/openapi.json)`);
+  report.fact('API', `${local.baseUrl} (to browse: ${local.baseUrl}/docs)`);
   report.fact('Temporal UI', local.temporalUiUrl ?? `none; the server is ${local.temporalAddress}`);
   report.fact('mailbox', `${local.baseUrl}/dev/mailbox?to=${encodeURIComponent(email)}`);
   report.fact('output', local.logs);
