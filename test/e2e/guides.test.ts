@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { transformSync } from '@swc/core';
 import { signedHeaders } from '../../src/api/webhooks/signing';
@@ -66,6 +66,7 @@ function folderOf(name: string): string {
   const own = join(folder, name);
   mkdirSync(join(own, '.data'), { recursive: true });
   symlinkSync(join(options.dataDir, 'model-server.port'), join(own, '.data', 'model-server.port'));
+  copyFileSync(join(__dirname, '../../.env.example'), join(own, '.env.example'));
   return own;
 }
 

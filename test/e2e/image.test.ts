@@ -41,6 +41,7 @@ beforeAll(async () => {
     NODE_ENV: 'production',
     HOST: '127.0.0.1',
     PORT: port,
+    METRICS_PORT: '0',
     PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
     DATABASE_URL: service.local.databaseUrl,
     TEMPORAL_ADDRESS: service.local.temporalAddress,

@@ -5,7 +5,7 @@ import type { AddressInfo, Server, Socket } from 'node:net';
 export interface StatementCounter {
   /** The database's URL by way of the counter. */
   url: string;
-  /** Statements of all connections since the start, oldest first: their text, or the name of the prepared one. */
+  /** Statements of all connections since the start, oldest first. */
   statements: readonly string[];
   close(): Promise<void>;
 }
@@ -48,12 +48,13 @@ function close(server: Server, sockets: Set<Socket>): Promise<void> {
 
 /**
  * Reads the messages of one client: the first has a length only, all others a letter and a length that counts itself.
- * `Q` is a statement; `P` gives the text of one that `E` executes, so the latter are counted under the last text.
+ * `Q` is a statement; `P` prepares a text under a name (or none), `B` takes the one of a name up, and `E` executes it.
  */
 function messageReader(onStatement: (text: string) => void): (chunk: Buffer) => void {
   let rest = Buffer.alloc(0);
   let isStarted = false;
-  let parsed = '';
+  let current = '';
+  const prepared = new Map<string, string>();
   return (chunk) => {
     rest = Buffer.concat([rest, chunk]);
     for (;;) {
@@ -63,9 +64,11 @@ function messageReader(onStatement: (text: string) => void): (chunk: Buffer) => 
       if (rest.length < end) return;
       const type = isStarted ? String.fromCharCode(rest[0] ?? 0) : '';
       const body = rest.subarray(head + 4, end).toString('utf8');
-      if (type === 'P') parsed = body.split('\0')[1] ?? '';
+      const [first = '', second = ''] = body.split('\0', 2);
+      if (type === 'P') prepared.set(first, second);
+      if (type === 'B') current = prepared.get(second) ?? '';
       if (type === 'Q') onStatement(body.replace(/\0$/, ''));
-      if (type === 'E') onStatement(parsed);
+      if (type === 'E') onStatement(current);
       isStarted = true;
       rest = rest.subarray(end);
     }
