@@ -46,15 +46,24 @@ function close(server: Server, sockets: Set<Socket>): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
 
-/**
- * Reads the messages of one client: the first has a length only, all others a letter and a length that counts itself.
- * `Q` is a statement; `P` prepares a text under a name (or none), `B` takes the one of a name up, and `E` executes it.
- */
+/** What one client's messages say: `P` prepares a text under a name (or none), `B` takes the one of a name up, `E` executes it; `Q` is a statement. */
+function statementReader(onStatement: (text: string) => void): (type: string, body: string) => void {
+  const prepared = new Map<string, string>();
+  let current = '';
+  return (type, body) => {
+    const [first = '', second = ''] = body.split('\0', 2);
+    if (type === 'P') prepared.set(first, second);
+    if (type === 'B') current = prepared.get(second) ?? '';
+    if (type === 'Q') onStatement(first);
+    if (type === 'E') onStatement(current);
+  };
+}
+
+/** Cuts what one client sends into messages: the first has a length only, all others a letter and a length that counts itself. */
 function messageReader(onStatement: (text: string) => void): (chunk: Buffer) => void {
+  const read = statementReader(onStatement);
   let rest = Buffer.alloc(0);
   let isStarted = false;
-  let current = '';
-  const prepared = new Map<string, string>();
   return (chunk) => {
     rest = Buffer.concat([rest, chunk]);
     for (;;) {
@@ -62,13 +71,7 @@ function messageReader(onStatement: (text: string) => void): (chunk: Buffer) => 
       if (rest.length < head + 4) return;
       const end = head + rest.readInt32BE(head);
       if (rest.length < end) return;
-      const type = isStarted ? String.fromCharCode(rest[0] ?? 0) : '';
-      const body = rest.subarray(head + 4, end).toString('utf8');
-      const [first = '', second = ''] = body.split('\0', 2);
-      if (type === 'P') prepared.set(first, second);
-      if (type === 'B') current = prepared.get(second) ?? '';
-      if (type === 'Q') onStatement(body.replace(/\0$/, ''));
-      if (type === 'E') onStatement(current);
+      if (isStarted) read(String.fromCharCode(rest[0] ?? 0), rest.subarray(head + 4, end).toString('utf8'));
       isStarted = true;
       rest = rest.subarray(end);
     }
