@@ -7,21 +7,11 @@ import { Agent } from 'undici';
 import { until } from './measure.mjs';
 
 const require = createRequire(import.meta.url);
+const { NO_ENGINES_OF_OTHERS } = require('../dist/local/local-settings.js');
 const { startLocal } = require('../dist/local/supervisor.js');
 
 /** Limits that a load would meet are raised by their settings; no check is off. */
 const SETTINGS = { AUTH_CODE_PER_MINUTE: '100', AUTH_CODE_PER_DAY: '1000', LOG_LEVEL: 'warn', DRAIN_SECONDS: '5' };
-/** What the environment may hold of somebody's own engines. */
-const NOT_OURS = {
-  DATABASE_URL: '',
-  TEMPORAL_ADDRESS: '',
-  TEMPORAL_NAMESPACE: undefined,
-  PUBLIC_BASE_URL: '',
-  HOST: '',
-  SMTP_URL: '',
-  NODE_ENV: undefined,
-};
-
 /** Calls of the API over kept-alive connections; answers the parsed body. */
 export class Api {
   #agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 0, headersTimeout: 0 });
@@ -79,7 +69,7 @@ export async function openStage({ apis = 1, workers = 1, env = {} } = {}) {
     workers,
     quiet: true,
     restartCrashed: false,
-    env: { ...NOT_OURS, ...SETTINGS, ...env },
+    env: { ...NO_ENGINES_OF_OTHERS, ...SETTINGS, ...env },
     engines: { temporary: true },
   });
   const stage = { dataDir, local, api: new Api(local.baseUrl), opened: [] };

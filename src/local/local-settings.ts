@@ -118,6 +118,17 @@ export async function keptPort(dataDir: string, name: string): Promise<number> {
   return port;
 }
 
+/** Laid over an environment that may name engines and addresses of somebody's own: the drill and the bench use none but theirs. */
+export const NO_ENGINES_OF_OTHERS: Environment = {
+  DATABASE_URL: '',
+  TEMPORAL_ADDRESS: '',
+  TEMPORAL_NAMESPACE: undefined,
+  PUBLIC_BASE_URL: '',
+  HOST: '',
+  SMTP_URL: '',
+  NODE_ENV: undefined,
+};
+
 /** The settings of local mode that do not differ between its processes. The caller's environment wins, the empty value included. */
 export function localDefaults(dataDir: string): Environment {
   return {

@@ -10,6 +10,7 @@ import type { Receiver } from '../receiver';
 import { startLocal } from '../supervisor';
 import type { Local } from '../supervisor';
 import { openDataDir } from '../folders';
+import { NO_ENGINES_OF_OTHERS } from '../local-settings';
 import type { Chance } from './random';
 
 /** Short times, so that what must be seen to pass passes soon. */
@@ -22,17 +23,6 @@ export const SHORT = {
   DRAIN_SECONDS: '2',
   LOG_LEVEL: 'warn',
 };
-/** What the environment of whoever runs this may hold and the drill must not use: its databases are its own. */
-const NOT_OURS = {
-  DATABASE_URL: '',
-  TEMPORAL_ADDRESS: '',
-  TEMPORAL_NAMESPACE: undefined,
-  PUBLIC_BASE_URL: '',
-  HOST: '',
-  SMTP_URL: '',
-  NODE_ENV: undefined,
-};
-
 export const APIS = 2;
 export const WORKERS = 2;
 
@@ -175,7 +165,7 @@ export async function setStage(
     restartCrashed: false,
     quiet: true,
     signal,
-    env: { ...NOT_OURS, ...SHORT },
+    env: { ...NO_ENGINES_OF_OTHERS, ...SHORT },
     engines: { temporary: true },
   });
   begun({ stop: () => local.stop() });
