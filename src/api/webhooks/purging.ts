@@ -10,13 +10,9 @@ import type { Tx } from '../core/db';
  */
 export async function removeEventsOf(tx: Tx, projectId: string, resourceIds: string[]): Promise<void> {
   await query('select id from webhooks where project_id = $1 order by id for key share', [projectId], tx);
-  await query(
-    'select id from events where project_id = $1 and resource_id = any($2::text[]) order by id for update',
-    [projectId, resourceIds],
-    tx,
-  );
   const events = await query<{ id: string }>(
-    'update events set purged = true where project_id = $1 and resource_id = any($2::text[]) returning id',
+    `with held as (select id from events where project_id = $1 and resource_id = any($2::text[]) order by id for update)
+     update events e set purged = true from held where e.id = held.id returning e.id`,
     [projectId, resourceIds],
     tx,
   );
