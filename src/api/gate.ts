@@ -1,4 +1,4 @@
-import { kindAllows, roleAllows, scopeAllows } from './core/access';
+import { kindAllows, mayOperate, PLATFORM_ADMIN, roleAllows, scopeAllows } from './core/access';
 import type { Caller, Role } from './core/access';
 import { isId } from './core/ids';
 import { ApiError, notFound, unauthorized } from './core/errors';
@@ -28,6 +28,11 @@ export async function admit(
   const caller = callerOf(found.credential, found.row);
   if (needs.kind !== 'project') {
     if (!kindAllows(caller, needs)) throw new ApiError('access_denied', 'This kind of credential may not do that.');
+    if (!mayOperate(caller, needs)) {
+      throw new ApiError('access_denied', `This needs the platform role ${PLATFORM_ADMIN}.`, {
+        details: { required_role: PLATFORM_ADMIN },
+      });
+    }
     return { caller, project: null };
   }
   return { caller, project: membershipOf(found.row, caller, needs.role) };

@@ -30,7 +30,7 @@ const USER_AND_PROJECT = `u.id as user_id, u.roles as platform_roles, p.id as pr
     p.status as project_status, p.paused_at, p.pause_reason, p.trace_content_mode, m.role as member_role`;
 
 const MEMBERSHIP = `left join project_members m on m.user_id = u.id and m.project_id = $1
-    left join projects p on p.id = m.project_id`;
+    left join projects p on p.id = m.project_id and p.deleted_at is null`;
 
 const BY_KEY = `
   select k.id as credential_id, k.project_id as scope_project_id, ${USER_AND_PROJECT}

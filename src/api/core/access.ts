@@ -16,7 +16,12 @@ export interface Caller {
 
 /** What a route asks of the caller. */
 export type Needs =
-  { kind: 'none' } | { kind: 'any' } | { kind: 'account' } | { kind: 'session' } | { kind: 'project'; role: Role };
+  | { kind: 'none' }
+  | { kind: 'any' }
+  | { kind: 'account' }
+  | { kind: 'session' }
+  | { kind: 'operator' }
+  | { kind: 'project'; role: Role };
 
 export const noCredential = { kind: 'none' } as const;
 export const anyCredential = { kind: 'any' } as const;
@@ -24,6 +29,8 @@ export const anyCredential = { kind: 'any' } as const;
 export const accountCredential = { kind: 'account' } as const;
 /** A signed-in person only. */
 export const sessionCredential = { kind: 'session' } as const;
+/** A person with the platform role, by session token or account-scoped key. */
+export const operatorCredential = { kind: 'operator' } as const;
 /** A role in the project of the path, with any credential whose scope reaches it. */
 export const projectRole = (role: Role): { kind: 'project'; role: Role } => ({ kind: 'project', role });
 
@@ -34,12 +41,19 @@ export const roleAllows = (held: Role, needed: Role): boolean => roles.indexOf(h
 export const scopeAllows = (caller: Caller, projectId: string): boolean =>
   caller.scopeProjectId === null || caller.scopeProjectId === projectId;
 
+/** The one role of the platform itself; it gives no access to projects. */
+export const PLATFORM_ADMIN = 'admin';
+
 /** Whether the kind of credential may use a route that stands outside a project. */
 export function kindAllows(caller: Caller, needs: Needs): boolean {
   if (needs.kind === 'session') return caller.kind === 'session';
-  if (needs.kind === 'account') return caller.scopeProjectId === null;
+  if (needs.kind === 'account' || needs.kind === 'operator') return caller.scopeProjectId === null;
   return true;
 }
+
+/** Whether the caller's person may use a route of operators. */
+export const mayOperate = (caller: Caller, needs: Needs): boolean =>
+  needs.kind !== 'operator' || caller.platformRoles.includes(PLATFORM_ADMIN);
 
 /** Principal of the records that a caller makes: an API key acts under its own id, a session as its person. */
 export const principalOf = (caller: Caller): { type: 'api_key' | 'user'; id: string } =>

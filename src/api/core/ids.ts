@@ -14,6 +14,7 @@ const prefixes = {
   event: 'evt_',
   generation: 'gen_',
   member: 'pmem_',
+  planLine: 'pln_',
   project: 'proj_',
   secret: 'sec_',
   sessionFamily: 'ses_',

@@ -97,9 +97,7 @@ function parametersOf(route: Route, components: Json): Json[] {
 
 const sharedFailures = (route: Route): ErrorCode[] => [
   ...(route.needs.kind === 'none' ? [] : (['unauthorized'] as const)),
-  ...(route.needs.kind === 'project' || route.needs.kind === 'account' || route.needs.kind === 'session'
-    ? (['access_denied'] as const)
-    : []),
+  ...(route.needs.kind === 'none' || route.needs.kind === 'any' ? [] : (['access_denied'] as const)),
   ...(route.path.includes(':') ? (['not_found'] as const) : []),
   'bad_request',
   ...(route.body === undefined ? [] : ([route.inputCode, 'payload_too_large', 'unsupported_media_type'] as const)),

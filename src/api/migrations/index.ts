@@ -8,6 +8,7 @@ import * as webhooks from './20261121T0930-create-webhooks';
 import * as runs from './20261121T1000-widen-runs';
 import * as credentials from './20261122T0900-agent-credentials';
 import * as purgedEvents from './20261122T0910-mark-purged-events';
+import * as people from './20261122T1000-people-and-plans';
 
 const migrations = [
   { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
@@ -17,6 +18,7 @@ const migrations = [
   { name: '20261121T1000-widen-runs', up: runs.up, down: runs.down },
   { name: '20261122T0900-agent-credentials', up: credentials.up, down: credentials.down },
   { name: '20261122T0910-mark-purged-events', up: purgedEvents.up, down: purgedEvents.down },
+  { name: '20261122T1000-people-and-plans', up: people.up, down: people.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */

@@ -1,3 +1,4 @@
+import { PLATFORM_ADMIN } from '../core/access';
 import { clock } from '../core/clock';
 import { config } from '../core/config';
 import { queryOne } from '../core/db';
@@ -6,8 +7,6 @@ import { invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { User } from './models';
 
-const ADMIN = 'admin';
-
 /**
  * The account of a proven address, made when there is none; an address of `ADMIN_EMAILS` gets the platform role `admin`.
  * Safe to repeat. Spec: User; Sign-in, rule 1.
@@ -15,7 +14,7 @@ const ADMIN = 'admin';
  * @returns the user's id
  */
 export async function openAccount(email: string, tx: Tx): Promise<string> {
-  const roles = config().ADMIN_EMAILS.includes(email) ? [ADMIN] : [];
+  const roles = config().ADMIN_EMAILS.includes(email) ? [PLATFORM_ADMIN] : [];
   const row = await queryOne<{ id: string }>(
     `insert into users (id, email, name, email_verified, roles, created_at, updated_at)
      values ($1, $2, null, true, $3, $4, $4)
