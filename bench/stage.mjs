@@ -8,10 +8,18 @@ import { until } from './measure.mjs';
 
 const require = createRequire(import.meta.url);
 const { NO_ENGINES_OF_OTHERS } = require('../dist/local/local-settings.js');
+const { RAISED_LIMITS } = require('../dist/local/raised-limits.js');
 const { startLocal } = require('../dist/local/supervisor.js');
 
 /** Limits that a load would meet are raised by their settings; no check is off. */
-const SETTINGS = { AUTH_CODE_PER_MINUTE: '100', AUTH_CODE_PER_DAY: '1000', LOG_LEVEL: 'warn', DRAIN_SECONDS: '5' };
+const SETTINGS = {
+  AUTH_CODE_PER_MINUTE: '100',
+  AUTH_CODE_PER_DAY: '1000',
+  LOG_LEVEL: 'warn',
+  DRAIN_SECONDS: '5',
+  ...RAISED_LIMITS,
+};
+
 /** Calls of the API over kept-alive connections; answers the parsed body. */
 export class Api {
   #agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 0, headersTimeout: 0 });

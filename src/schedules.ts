@@ -6,6 +6,8 @@ import type { ScheduleHandle, ScheduleOptions } from '@temporalio/client';
 import { config } from './api/core/config';
 import { log } from './api/core/log';
 import { engine, queues, searchAttributesOf } from './api/core/temporal';
+import { MONTH_TURN } from './workflows/billing.contract';
+import type { MonthTurnInput } from './workflows/billing.contract';
 import { AUTH_TABLES, CONTENT_TABLES, DELIVERY_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
 import type { RemovalInput, SweepInput } from './workflows/sweeps.contract';
 
@@ -21,11 +23,20 @@ interface ScheduleDefinition {
   id: string;
   /** The workflow's exported name. */
   type: string;
-  input: SweepInput | RemovalInput;
+  input: SweepInput | RemovalInput | MonthTurnInput;
+  when: Interval | { cron: string };
+  /** How far back it makes up for what was missed; a minute unless said. */
+  catchUpMs?: number;
+  /** What ends a pass; null where each has to come to its end. */
+  timeoutMs: number | null;
+  /** What the passes' ids begin with, where it is not the Schedule's own. */
+  workflowId?: string;
+}
+
+interface Interval {
   everyMs: number;
   /** From midnight UTC, so that daily work does not all begin at once. */
   offsetMs: number;
-  timeoutMs: number;
 }
 
 const definitions = (): ScheduleDefinition[] => [
@@ -33,41 +44,45 @@ const definitions = (): ScheduleDefinition[] => [
     id: 'sweep/starts',
     type: 'sweepStarts',
     input: { kinds: SWEEP_KINDS },
-    everyMs: config().SWEEP_INTERVAL_SECONDS * 1000,
-    offsetMs: 0,
+    when: { everyMs: config().SWEEP_INTERVAL_SECONDS * 1000, offsetMs: 0 },
     timeoutMs: TIMEOUT_MS.often,
   },
   {
     id: 'sweep/lost',
     type: 'sweepLost',
     input: { kinds: SWEEP_KINDS },
-    everyMs: HOUR_MS,
-    offsetMs: 0,
+    when: { everyMs: HOUR_MS, offsetMs: 0 },
     timeoutMs: TIMEOUT_MS.often,
   },
   {
     id: 'sweep/auth',
     type: 'sweepExpired',
     input: { tables: AUTH_TABLES },
-    everyMs: DAY_MS,
-    offsetMs: 2 * HOUR_MS,
+    when: { everyMs: DAY_MS, offsetMs: 2 * HOUR_MS },
     timeoutMs: TIMEOUT_MS.daily,
   },
   {
     id: 'retention/deliveries',
     type: 'retain',
     input: { tables: DELIVERY_TABLES },
-    everyMs: DAY_MS,
-    offsetMs: 3 * HOUR_MS,
+    when: { everyMs: DAY_MS, offsetMs: 3 * HOUR_MS },
     timeoutMs: TIMEOUT_MS.daily,
   },
   {
     id: 'retention/content',
     type: 'retain',
     input: { tables: CONTENT_TABLES },
-    everyMs: DAY_MS,
-    offsetMs: 4 * HOUR_MS,
+    when: { everyMs: DAY_MS, offsetMs: 4 * HOUR_MS },
     timeoutMs: TIMEOUT_MS.daily,
+  },
+  {
+    id: 'month-turn',
+    type: MONTH_TURN,
+    input: {},
+    when: { cron: '0 0 1 * *' },
+    catchUpMs: 31 * DAY_MS,
+    timeoutMs: null,
+    workflowId: 'month-turn/turn',
   },
 ];
 
@@ -88,20 +103,26 @@ export function isOlder(a: string, b: string): boolean {
 }
 
 function optionsOf(definition: ScheduleDefinition, build: string): ScheduleOptions {
-  const { id, type, input, everyMs, offsetMs, timeoutMs } = definition;
+  const { id, type, input, when, timeoutMs, catchUpMs = CATCH_UP_MS, workflowId = id } = definition;
   const hash = createHash('sha256').update(JSON.stringify(definition)).digest('hex').slice(0, 16);
   return {
     scheduleId: id,
-    spec: { intervals: [{ every: everyMs, offset: offsetMs }] },
-    policies: { overlap: 'SKIP', catchupWindow: CATCH_UP_MS },
+    spec:
+      'cron' in when
+        ? { cronExpressions: [when.cron], timezone: 'UTC' }
+        : { intervals: [{ every: when.everyMs, offset: when.offsetMs }] },
+    policies: { overlap: 'SKIP', catchupWindow: catchUpMs },
     action: {
       type: 'startWorkflow',
       workflowType: type,
-      workflowId: id, // The engine appends the nominal time.
+      workflowId, // The engine appends the nominal time.
       taskQueue: queues.platform,
       args: [input],
-      workflowExecutionTimeout: timeoutMs,
-      typedSearchAttributes: searchAttributesOf({ resourceType: 'sweep', resourceId: id }),
+      ...(timeoutMs === null ? {} : { workflowExecutionTimeout: timeoutMs }),
+      typedSearchAttributes: searchAttributesOf({
+        resourceType: type === MONTH_TURN ? 'month_turn' : 'sweep',
+        resourceId: id,
+      }),
       // On the action, since the Schedule's own memo cannot be changed after it is made.
       memo: { trigger: 'schedule', hash, build },
     },

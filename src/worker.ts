@@ -12,6 +12,7 @@ import { announceReady, onStop, sendMail } from './local/child';
 import { ensureEngine } from './engine-setup';
 import { migrate } from './api/migrations';
 import { startReencryption } from './reencryption';
+import { startMissedTurn } from './api/plans/turns';
 import { ensureSchedules } from './schedules';
 import { runtimeOptions, startTelemetry } from './telemetry';
 import { startWorkers } from './workers';
@@ -31,6 +32,7 @@ async function main(): Promise<void> {
   await ensureEngine();
   const workers = await startWorkers({ mailer: mailer() });
   await ensureSchedules();
+  await startMissedTurn();
   await startReencryption();
   let stopping = false;
   const stop = async (): Promise<void> => {

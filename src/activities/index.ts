@@ -2,6 +2,7 @@ import type { Mailer } from '../api/auth/mailer';
 import { agentDeletionSweep } from '../api/agents/deletion';
 import { generationSweep } from '../api/generations/runs';
 import { agentActivities } from './agents.activities';
+import { billingActivities } from './billing.activities';
 import { generationActivities } from './generations.activities';
 import { mailActivities } from './mail.activities';
 import { reencryptionActivities } from './reencryption.activities';
@@ -16,6 +17,7 @@ export interface ActivityDependencies {
 /** Every activity of the service, in one flat space of names. */
 export const createActivities = ({ mailer }: ActivityDependencies) => ({
   ...agentActivities(),
+  ...billingActivities(),
   ...generationActivities(),
   ...mailActivities({ mailer }),
   ...webhookActivities(),

@@ -1,3 +1,4 @@
+import { adminRoutes } from './admin/routes';
 import { agentRoutes } from './agents/routes';
 import { apiKeyRoutes } from './api-keys/routes';
 import { authRoutes } from './auth/routes';
@@ -19,6 +20,7 @@ export const areas: Route[] = [
   ...operationsRoutes(() => areas),
   ...authRoutes,
   ...userRoutes,
+  ...adminRoutes,
   ...apiKeyRoutes,
   ...projectRoutes,
   ...secretRoutes,

@@ -7,6 +7,7 @@ import { createApp } from './app';
 import { drainAuth } from './auth/service';
 import { config } from './core/config';
 import { closeDatabase, db } from './core/db';
+import { flushRequestCounts } from './core/ip-limit';
 import { beginDraining, isDraining } from './core/draining';
 import { errorFacts, log, setLogLevel } from './core/log';
 import { closeOutbound } from './core/outbound';
@@ -62,7 +63,7 @@ async function stop(server: Server, worker: StreamWorker): Promise<void> {
   await closed;
   clearTimeout(cut);
   await drained;
-  await Promise.all([firstAttempts.drain(), drainAuth()]);
+  await Promise.all([firstAttempts.drain(), drainAuth(), flushRequestCounts()]);
   await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
   await closeDatabase();
   log.info({ msg: 'api stopped' });

@@ -1,4 +1,5 @@
 export { agentDeletion } from './agents.workflow';
+export { monthTurn } from './billing.workflow';
 export { generation } from './generations.workflow';
 export { mail } from './mail.workflow';
 export { reencryption } from './reencryption.workflow';

@@ -1,3 +1,5 @@
+import { RAISED_LIMITS } from '../../src/local/raised-limits';
+
 /**
  * Settings of the tests that run the application inside the jest process. Every jest worker has a database and an
  * engine namespace of its own, so that files of different workers do not meet.
@@ -27,6 +29,8 @@ const settings: Record<string, string> = {
   CALL_HEARTBEAT_SECONDS: '3',
   SWEEP_INTERVAL_SECONDS: '1',
   GENERATION_WAIT_MAX_SECONDS: '6',
+  // Most tests are not about how often one may ask, and what a plan allows.
+  ...RAISED_LIMITS,
 };
 
 // A test file may set one of these itself before it loads the application.

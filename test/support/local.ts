@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { Client as EngineClient, Connection } from '@temporalio/client';
 import { Client as DatabaseClient } from 'pg';
 import { localDefaults } from '../../src/local/local-settings';
+import { RAISED_LIMITS } from '../../src/local/raised-limits';
 import { startLocal } from '../../src/local/supervisor';
 import type { Local, LocalOptions } from '../../src/local/supervisor';
 import type { ModelCall } from '../../src/local/model-server';
@@ -25,6 +26,7 @@ const SHORT: Environment = {
   AUTH_CODE_PER_MINUTE: '1000',
   AUTH_CODE_PER_DAY: '1000',
   DRAIN_SECONDS: '2',
+  ...RAISED_LIMITS,
 };
 const START_MS = 120_000;
 const STOP_MS = 60_000;

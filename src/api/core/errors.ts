@@ -21,6 +21,7 @@ export const catalog = {
   unauthorized: 401,
   invalid_code: 401,
   access_denied: 403,
+  plan_limit_reached: 403,
   TOOL_EGRESS_BLOCKED: 403,
   not_found: 404,
   method_not_allowed: 405,

@@ -7,6 +7,7 @@ import { isDatabaseDown } from './db';
 import { ApiError, errorBody, notFound, unavailable } from './errors';
 import type { InputProblem } from './errors';
 import { serveEvents } from './event-stream';
+import { limitByIp } from './ip-limit';
 import { errorFacts, log } from './log';
 import { withLogFacts } from './log-context';
 import { observe } from './metrics';
@@ -25,6 +26,7 @@ export type Gate = (
 /** Mounts every route, then the answers for methods and paths that do not exist, then the one error handler. */
 export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
   app.use(announce);
+  app.use(limitByIp);
   for (const route of inOrderOfMatching(routes)) app[route.method](route.path, serve(route, gate));
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of routes) methods.set(path, (methods.get(path) ?? new Set()).add(method.toUpperCase()));

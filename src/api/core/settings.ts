@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { EgressListError, parseAllowList, parseCidrs } from './egress';
+import { LadderError, parseLadder } from './ladder';
 
 /** Who reads a setting: processes of the API, workers, both, or `npm start` alone. */
 type Reader = 'api' | 'worker' | 'api, worker' | 'npm start';
@@ -62,6 +63,18 @@ const egressList = (parse: (text: string) => unknown): z.ZodType<string, string 
         context.addIssue({ code: 'custom', message: error.message });
       }
     });
+const ladder = z
+  .string()
+  .default('')
+  .transform((text, context) => {
+    try {
+      return parseLadder(text);
+    } catch (error) {
+      if (!(error instanceof LadderError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message });
+      return z.NEVER;
+    }
+  });
 const key = z.string().regex(/^[0-9a-fA-F]{64}$/, 'must be 32 bytes in hex');
 
 const addresses = {
@@ -194,6 +207,28 @@ const signIn = {
     .meta(about('api', 'these get the platform role at their next sign-in', { form: 'comma list', fallback: 'empty' })),
 };
 
+const limits = {
+  TRUST_PROXY: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .default(0)
+    .meta(about('api', 'proxies in front: so many addresses from the right of `X-Forwarded-For` stands the caller')),
+  RATE_IP_LIMIT: count(3000).meta(about('api', 'requests of one address in the window')),
+  RATE_IP_WINDOW_SECONDS: count(300).meta(about(both, 'that window')),
+  RATE_AUTH_LIMIT: count(20).meta(about('api', 'codes asked for and shown by one address in the window')),
+  RATE_AUTH_WINDOW_SECONDS: count(300).meta(about(both, 'that window')),
+};
+
+const plans = {
+  PLANS: ladder.meta(
+    about(both, "what replaces numbers of the plans' ladder; `null` is no limit", {
+      form: 'JSON, as `{"free":{"projects":5}}`',
+      fallback: 'the ladder',
+    }),
+  ),
+};
+
 const runs = {
   GENERATION_WAIT_MAX_SECONDS: seconds(600, 0.05).meta(about('api', 'longest `wait=true`; then 202')),
   WAIT_MAX_SECONDS: seconds(120, 0.05).meta(
@@ -247,6 +282,8 @@ export const settingGroups: { title: string; settings: Record<string, z.ZodType>
   { title: 'Database and engine', settings: stores },
   { title: 'Keys', settings: keys },
   { title: 'Sign-in and mail', settings: signIn },
+  { title: 'Limits', settings: limits },
+  { title: 'Plans', settings: plans },
   { title: 'Runs', settings: runs },
   { title: 'Webhooks', settings: webhooks },
   { title: 'Outbound requests', settings: egress },
@@ -259,6 +296,8 @@ export const Settings = z.object({
   ...stores,
   ...keys,
   ...signIn,
+  ...limits,
+  ...plans,
   ...runs,
   ...webhooks,
   ...egress,

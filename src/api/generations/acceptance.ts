@@ -4,6 +4,8 @@ import { isDatabaseDown, isUniqueViolation, queryOne } from '../core/db';
 import { invalidInput, unavailable } from '../core/errors';
 import { newId } from '../core/ids';
 import { count } from '../core/metrics';
+import { countRun, roomExpressions, whereRunFits } from '../plans/runs';
+import type { RunRoom } from '../plans/runs';
 import type { ToolContext } from '../tools/context';
 import type { InputCall } from './inputs';
 import { Generation } from './models';
@@ -29,6 +31,12 @@ export interface Accepting {
 const COMMIT_UNKNOWN =
   'Whether the run was accepted is unknown. Ask again with the same idempotency_key; without one a repeat may run twice.';
 
+/** What the statement held, and the room that the plan left. */
+interface Made extends RunRoom {
+  agent: string | null;
+  trace: string | null;
+}
+
 const NEW_TRACE = `
   insert into traces (id, project_id, agent_id, created_at, updated_at, content_redacted_at,
     content_redacted_by_principal_type, content_redacted_by_principal_id)
@@ -40,7 +48,8 @@ const NAMED_TRACE = 'select id from traces where project_id = $1 and id = $3 for
  * commits by itself, and costs one round trip. Agent and trace are held until then.
  */
 const statementWith = (trace: string): string => `
-  with held as (select id from agents where project_id = $1 and id = $2 for key share),
+  with ${roomExpressions(31)},
+  held as (select a.id from agents a, fits where a.project_id = $1 and a.id = $2 for key share of a),
   trace as (${trace}),
   run as (
     insert into generations (id, project_id, agent_id, trace_id, created_at, updated_at, content_redacted_at,
@@ -57,8 +66,10 @@ const statementWith = (trace: string): string => `
     insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, tool_id, kind, args)
     select run.id, ${String(INPUT_STEP)}, c.call - 1, $1, 'input-' || c.call, c.tool_name, c.tool_id, c.kind, c.args::json
     from run, unnest($27::text[], $28::text[], $29::text[], $30::text[]) with ordinality
-      as c (tool_name, tool_id, kind, args, call))
-  select (select id from held) as agent, (select id from trace) as trace`;
+      as c (tool_name, tool_id, kind, args, call)),
+  counted as (${countRun(31, 'run')})
+  select room.plan, room.runs_max, room.runs, (select id from held) as agent, (select id from trace) as trace
+  from room`;
 
 const WITH_NEW_TRACE = statementWith(NEW_TRACE);
 const WITH_NAMED_TRACE = statementWith(NAMED_TRACE);
@@ -66,17 +77,18 @@ const WITH_NAMED_TRACE = statementWith(NAMED_TRACE);
 /**
  * Commits a run; null when its idempotency key was claimed meanwhile, or its agent deleted. Not repeatable without a key.
  * Spec: Agents, generation rules 1 and 2.
- * @throws VALIDATION_FAILED when the named trace is not there, or is being removed; service_unavailable when the database went
+ * @throws plan_limit_reached; VALIDATION_FAILED when the named trace is not there, or is being removed; service_unavailable when the database went
  *   away and nobody knows whether the run was accepted
  */
 export async function accept(accepting: Accepting): Promise<Generation | null> {
   const row = rowOf(accepting);
   const named = accepting.input.traceId !== null;
   try {
-    const made = await queryOne<{ agent: string | null; trace: string | null }>(
-      named ? WITH_NAMED_TRACE : WITH_NEW_TRACE,
-      bindsOf(row, accepting),
-    );
+    const binds = bindsOf(row, accepting);
+    const made = await whereRunFits(accepting.input.project.ownerUserId, async (room, tx) => {
+      const answer = await queryOne<Made>(named ? WITH_NAMED_TRACE : WITH_NEW_TRACE, [...binds, ...room], tx);
+      return { room: answer, answer };
+    });
     if (named && made?.trace == null)
       throw invalidInput('VALIDATION_FAILED', 'trace_id', 'is not a trace of this project');
     if (made?.agent == null) return null;

@@ -8,6 +8,7 @@ import type { InputProblem } from '../core/errors';
 import { ProgramsBusyError } from '../core/programs';
 import type { ProjectAccess } from '../core/route';
 import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/temporal';
+import { assertRunLeft } from '../plans/runs';
 import { mapOutput } from '../tools/call';
 import { transcriptError } from '../tools/outcome';
 import { requestHashOf } from './idempotency';
@@ -42,7 +43,7 @@ const notAwaiting = (generationId: string): ApiError =>
  * decides which of several submissions wins. Safe to repeat with an idempotency key.
  * Spec: Generation states; Errors, `GENERATION_NOT_AWAITING_TOOL_OUTPUTS`.
  * @throws not_found, VALIDATION_FAILED, PROJECT_PAUSED, PROJECT_ARCHIVED, GENERATION_NOT_AWAITING_TOOL_OUTPUTS,
- *   IDEMPOTENCY_KEY_REUSED, service_unavailable, and the code with which the run failed
+ *   IDEMPOTENCY_KEY_REUSED, plan_limit_reached, service_unavailable, and the code with which the run failed
  */
 export async function submitOutputs(input: OutputsInput): Promise<Generated> {
   const rows = await generationRows({
@@ -57,6 +58,7 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
   assertRunnable(input.project);
   if (rows.row.status !== 'requires_action') throw notAwaiting(input.generationId);
   checkOutputs(rows, input.outputs);
+  await assertRunLeft(input.project.ownerUserId);
   const submission = { submissionId: randomUUID(), pause: rows.row.pause };
   const stored = await storeSubmission({
     id: submission.submissionId,

@@ -2,6 +2,7 @@ import { clock } from '../core/clock';
 import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { count } from '../core/metrics';
+import { acceptedRunBinds, countAcceptedRun } from '../plans/runs';
 import { SEAL_COLUMNS, callPlace, sealOfRow, submissionPlace } from './sealing';
 import type { ContentSeal, SealRow } from './sealing';
 import type { CallError } from './turn';
@@ -157,7 +158,8 @@ async function answerCalls(tx: Tx, { generationId, pause, submissionId, outputs,
     `with marked as (update generation_submissions set accepted_at = $2 where id = $3),
      answered as (update generation_calls k set result = o.result::json, error = o.error::json, answered_at = $2
        from unnest($4::int[], $5::int[], $6::text[], $8::text[]) as o (step, call, result, error)
-       where k.generation_id = $1 and k.step = o.step and k.call = o.call)
+       where k.generation_id = $1 and k.step = o.step and k.call = o.call),
+     counted as (${countAcceptedRun(9)})
      update generations set status = 'in_progress', awaited = true, content_bytes = content_bytes + $7,
        last_activity_at = $2, updated_at = $2
      where id = $1`,
@@ -170,6 +172,7 @@ async function answerCalls(tx: Tx, { generationId, pause, submissionId, outputs,
       sealed('result'),
       outputs.reduce((sum, { output, error }) => sum + Buffer.byteLength(JSON.stringify(error ?? output ?? null)), 0),
       sealed('error'),
+      ...acceptedRunBinds(),
     ],
     tx,
   );

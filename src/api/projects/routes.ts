@@ -41,7 +41,7 @@ export const projectRoutes: Route[] = [
     inputCode: 'bad_request',
     body: ProjectCreate,
     answers: { 200: ProjectOut, 201: ProjectOut },
-    fails: ['idempotency_key_reused'],
+    fails: ['idempotency_key_reused', 'plan_limit_reached'],
     handle: async ({ caller, body: { idempotency_key: inBody, ...body }, header }) => {
       const idempotencyKey = keyOf(inBody, header('Idempotency-Key'));
       const made = await createProject({ userId: caller.userId, body, idempotencyKey });

@@ -7,6 +7,7 @@ import type { Tx } from '../core/db';
 import { invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
+import { claimProjectPlace, retentionWithin } from '../plans/service';
 import { projectOfKey, rememberKey } from './idempotency';
 import { addFoundingMember, roleIn, rolesIn } from './memberships';
 import { Project } from './models';
@@ -49,7 +50,7 @@ export interface CreateProjectInput {
 /**
  * Makes a project with one member, its owner. Safe to repeat with an idempotency key: within 24 hours the same key and
  * body give the first project again (`created` false).
- * @throws idempotency_key_reused
+ * @throws idempotency_key_reused; plan_limit_reached
  */
 export async function createProject({
   userId,
@@ -64,7 +65,9 @@ export async function createProject({
       const made = await projectOfKey(claim, tx);
       if (made !== null) return { ...(await seenProject(made, userId, tx)), created: false };
     }
-    const project = await insertProject(userId, body, tx);
+    const plan = await claimProjectPlace(userId, tx);
+    const retention = retentionWithin(plan, body.trace_content_retention_days);
+    const project = await insertProject(userId, { ...body, trace_content_retention_days: retention }, tx);
     if (claim !== null) await rememberKey(claim, project.id, tx);
     return { project, role: 'owner', created: true };
   });

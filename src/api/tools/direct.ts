@@ -4,6 +4,7 @@ import { ProgramsBusyError } from '../core/programs';
 import { randomText } from '../core/random';
 import type { ProjectAccess } from '../core/route';
 import { assertRunnable } from '../projects/service';
+import { takeRun } from '../plans/runs';
 import { callTool } from './call';
 import { toolContextOf } from './context';
 import type { ToolContext } from './context';
@@ -20,10 +21,13 @@ export interface DirectCall {
   toolContext: ToolContext | undefined;
 }
 
+/** Codes of calls that were not made: such a call is no run of the plan. */
+const REFUSALS = new Set<string>(['VALIDATION_FAILED', 'TOOL_CALL_NOT_SUPPORTED']);
+
 /**
  * Calls a tool for a caller of the API and answers what it gave, null when nothing; runs in the request. Not repeatable:
  * each call reaches the target with an idempotency key of its own. Spec: Tools, direct call answers.
- * @throws not_found, PROJECT_PAUSED, PROJECT_ARCHIVED, INVALID_TOOL_CONTEXT_KEY, and the codes of a failed call
+ * @throws not_found, PROJECT_PAUSED, PROJECT_ARCHIVED, plan_limit_reached, INVALID_TOOL_CONTEXT_KEY, and the codes of a failed call
  */
 export async function callDirectly({ project, toolId, input, action, toolContext }: DirectCall): Promise<unknown> {
   const context = toolContextOf(toolContext);
@@ -31,6 +35,7 @@ export async function callDirectly({ project, toolId, input, action, toolContext
   if (tool === null) throw notFound();
   assertRunnable(project);
   assertAction(tool, action);
+  const giveBack = await takeRun({ projectId: project.id, ownerUserId: project.ownerUserId });
   const outcome = await callTool({
     tool: { ...tool, remoteName: action ?? null },
     projectId: project.id,
@@ -39,10 +44,15 @@ export async function callDirectly({ project, toolId, input, action, toolContext
     idempotencyKey: randomText(32),
     // The call goes on when its caller hangs up: the target may have acted already.
     signal: new AbortController().signal,
-  }).catch((error: unknown) => {
-    throw error instanceof ProgramsBusyError ? unavailable() : error;
+  }).catch(async (error: unknown) => {
+    if (!(error instanceof ProgramsBusyError)) throw error;
+    await giveBack();
+    throw unavailable();
   });
-  if (outcome.kind === 'error') throw apiErrorOf(outcome.error);
+  if (outcome.kind === 'error') {
+    if (REFUSALS.has(outcome.error.code)) await giveBack();
+    throw apiErrorOf(outcome.error);
+  }
   return outcome.value ?? null;
 }
 

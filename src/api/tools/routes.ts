@@ -159,6 +159,7 @@ export const toolRoutes: Route[] = [
       'MISSING_TOOL_CONTEXT_KEY',
       'TOOL_EGRESS_BLOCKED',
       'PROJECT_PAUSED',
+      'plan_limit_reached',
       'PROJECT_ARCHIVED',
       'TOOL_CALL_NOT_SUPPORTED',
       'PIPELINE_STEP_FAILED',

@@ -1,6 +1,7 @@
 import { DataTypes, Model } from 'sequelize';
-import type { InferAttributes, InferCreationAttributes } from 'sequelize';
+import type { CreationOptional, InferAttributes, InferCreationAttributes } from 'sequelize';
 import { db } from '../core/db';
+import type { RungName } from '../core/ladder';
 
 /** A person's account, proven by its address. */
 export class User extends Model<InferAttributes<User>, InferCreationAttributes<User>> {
@@ -11,6 +12,14 @@ export class User extends Model<InferAttributes<User>, InferCreationAttributes<U
   declare emailVerified: boolean;
   /** Platform roles; the catalog holds `admin`. */
   declare roles: string[];
+  /** As the newest line of its plan history says. */
+  declare plan: CreationOptional<RungName>;
+  /** A lower plan that waits for the turn of the month. */
+  declare nextPlan: CreationOptional<RungName | null>;
+  /** Retention ceiling of the contract; on the highest rung only. */
+  declare retentionDays: CreationOptional<number | null>;
+  /** A decimal, as the database writes it. */
+  declare balanceUsd: CreationOptional<string>;
   declare createdAt: Date;
   declare updatedAt: Date;
 }
@@ -22,6 +31,10 @@ User.init(
     name: { type: DataTypes.TEXT },
     emailVerified: { type: DataTypes.BOOLEAN, allowNull: false },
     roles: { type: DataTypes.ARRAY(DataTypes.TEXT), allowNull: false },
+    plan: { type: DataTypes.TEXT, allowNull: false, defaultValue: 'free' },
+    nextPlan: { type: DataTypes.TEXT },
+    retentionDays: { type: DataTypes.INTEGER },
+    balanceUsd: { type: DataTypes.DECIMAL(20, 12), allowNull: false, defaultValue: 0 },
     createdAt: { type: DataTypes.DATE(3), allowNull: false },
     updatedAt: { type: DataTypes.DATE(3), allowNull: false },
   },

@@ -3,9 +3,12 @@ import { clock } from '../core/clock';
 import { config } from '../core/config';
 import { queryOne } from '../core/db';
 import type { Tx } from '../core/db';
-import { invariant, notFound } from '../core/errors';
+import { invalidInput, invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
+import { listByCursor } from '../core/pages';
 import { User } from './models';
+
+export type UserRow = User;
 
 /**
  * The account of a proven address, made when there is none; an address of `ADMIN_EMAILS` gets the platform role `admin`.
@@ -32,5 +35,53 @@ export async function openAccount(email: string, tx: Tx): Promise<string> {
 export async function getUser(userId: string): Promise<User> {
   const user = await User.findByPk(userId);
   if (user === null) throw notFound();
+  return user;
+}
+
+/**
+ * Accounts, newest first, or the one of an address.
+ * @param email a normalised address
+ * @throws bad_request at `query.cursor`
+ */
+export async function listUsers({
+  email,
+  limit,
+  cursor,
+}: {
+  email: string | undefined;
+  limit: number;
+  cursor: string | undefined;
+}): Promise<{ rows: User[]; nextCursor: string | null }> {
+  return listByCursor(User, {
+    where: email === undefined ? {} : { email },
+    limit,
+    cursor,
+    scope: { route: 'listUsers', email },
+  });
+}
+
+/**
+ * Replaces the platform roles of an account; they count from its person's next request on. Safe to repeat.
+ * Spec: Operator routes, rule 1.
+ * @throws not_found; bad_request when an operator takes the role from themselves
+ */
+export async function replaceRoles({
+  userId,
+  roles,
+  byUserId,
+}: {
+  userId: string;
+  roles: string[];
+  byUserId: string;
+}): Promise<User> {
+  if (userId === byUserId && !roles.includes(PLATFORM_ADMIN)) {
+    throw invalidInput('bad_request', 'roles', 'must hold admin: an operator does not take the role from themselves');
+  }
+  const [, rows] = await User.update(
+    { roles: [...new Set(roles)], updatedAt: clock.now() },
+    { where: { id: userId }, returning: true },
+  );
+  const user = rows[0];
+  if (user === undefined) throw notFound();
   return user;
 }

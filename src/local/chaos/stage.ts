@@ -11,6 +11,7 @@ import { startLocal } from '../supervisor';
 import type { Local } from '../supervisor';
 import { openDataDir } from '../folders';
 import { NO_ENGINES_OF_OTHERS } from '../local-settings';
+import { RAISED_LIMITS } from '../raised-limits';
 import type { Chance } from './random';
 
 /** Short times, so that what must be seen to pass passes soon. */
@@ -22,6 +23,7 @@ export const SHORT = {
   AUTH_CODE_PER_MINUTE: '100',
   DRAIN_SECONDS: '2',
   LOG_LEVEL: 'warn',
+  ...RAISED_LIMITS,
 };
 export const APIS = 2;
 export const WORKERS = 2;

@@ -1,0 +1,34 @@
+import ipaddr from 'ipaddr.js';
+
+/** Bits of an IPv6 address that name one subscriber's network. */
+const NETWORK_BITS = 64;
+const PARTS_OF_NETWORK = NETWORK_BITS / 16;
+
+/**
+ * The address that a request comes from. Behind `proxies` trusted proxies it is that many addresses from the right of
+ * `X-Forwarded-For`, where each proxy has written whom it saw; the leftmost when there are fewer. Without proxies the header
+ * says nothing, since anybody can write it. IPv4 within IPv6 is told as IPv4. Spec: Limits, client IP.
+ */
+export function clientIp(peer: string, forwarded: string | undefined, proxies: number): string {
+  const seen = proxies === 0 ? [] : (forwarded ?? '').split(',').filter((entry) => entry.trim() !== '');
+  const told = seen.at(-Math.min(proxies, seen.length));
+  return (told === undefined ? null : addressIn(told)) ?? addressIn(peer) ?? peer;
+}
+
+/** An address as proxies write it, with or without a port. */
+function addressIn(text: string): string | null {
+  const bare = text
+    .trim()
+    .replace(/^\[([^\]]*)\](:\d+)?$/, '$1')
+    .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1');
+  return ipaddr.isValid(bare) ? ipaddr.process(bare).toString() : null;
+}
+
+/** What the limits count an address under: IPv4 by itself, IPv6 by its network of 64 bits. */
+export function networkOf(ip: string): string {
+  if (!ipaddr.isValid(ip)) return ip;
+  const address = ipaddr.parse(ip);
+  if (!(address instanceof ipaddr.IPv6)) return address.toString();
+  const network = address.parts.slice(0, PARTS_OF_NETWORK).map((part) => part.toString(16));
+  return `${network.join(':')}::/${String(NETWORK_BITS)}`;
+}

@@ -1,0 +1,33 @@
+import type { NextFunction, Request, Response } from 'express';
+import { clientIp, networkOf } from './client-ip';
+import { config } from './config';
+import { ApiError } from './errors';
+import { RequestLimit } from './request-limit';
+
+/** Operations, and the mailbox of local mode: asked by machines, and never refused. */
+const EXEMPT = new Set(['/health', '/openapi.json', '/dev/mailbox']);
+const RETRY_SECONDS = 60;
+
+const requests = new RequestLimit(() => ({
+  limit: config().RATE_IP_LIMIT,
+  windowSeconds: config().RATE_IP_WINDOW_SECONDS,
+}));
+
+/** The address that a request comes from, behind the proxies that `TRUST_PROXY` counts. */
+export const ipOf = (req: Request): string =>
+  clientIp(req.socket.remoteAddress ?? '', req.get('X-Forwarded-For'), config().TRUST_PROXY);
+
+/** The refusal of an address that has asked too often. */
+export const tooManyRequests = (): ApiError =>
+  new ApiError('too_many_requests', 'Too many requests from this address.', {
+    headers: { 'Retry-After': String(RETRY_SECONDS) },
+  });
+
+/** Lets an address ask only so often, before anything else is looked at. Spec: Limits, all requests. */
+export async function limitByIp(req: Request, _res: Response, next: NextFunction): Promise<void> {
+  if (!EXEMPT.has(req.path) && !(await requests.take(networkOf(ipOf(req))))) throw tooManyRequests();
+  next();
+}
+
+/** Writes what is counted and not written yet; called before a process closes its database. */
+export const flushRequestCounts = (): Promise<void> => requests.flush();

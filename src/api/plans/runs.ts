@@ -1,0 +1,135 @@
+import { randomInt } from 'node:crypto';
+import { clock } from '../core/clock';
+import { config } from '../core/config';
+import { monthOf } from '../core/cycle';
+import { inTransaction, query, queryOne } from '../core/db';
+import type { Tx } from '../core/db';
+import type { RungName } from '../core/ladder';
+import { planLimitReached } from './allowances';
+
+/** Rows a project and month that count side by side: runs accepted at once take turns only where they meet in one. */
+const SHARDS = 4;
+
+/**
+ * As long as this many runs are left nobody waits for anybody: more than can be under way at once. From there on the
+ * account's row is held, and the count is exact to the last run.
+ */
+const FAR_FROM_LIMIT = 1_000;
+
+/** Who starts a run, and who pays for it. */
+export interface RunPayer {
+  projectId: string;
+  ownerUserId: string;
+}
+
+/** Where a month stands against the plan; both null where the plan has no limit. */
+export interface RunRoom {
+  plan: RungName;
+  runs_max: string | null;
+  runs: string | null;
+}
+
+/** The runs a month of every rung, for a statement that reads the plan itself. */
+const limitsOf = (): string =>
+  JSON.stringify(Object.fromEntries(Object.entries(config().PLANS).map(([name, { runs }]) => [name, runs])));
+
+/** Who pays, the month, and the runs a month of every rung. */
+const roomBinds = (ownerUserId: string): unknown[] => [ownerUserId, monthOf(clock.now()), limitsOf()];
+
+/** Columns plan, runs_max and runs, with the parameters of `roomBinds` from `first` on. */
+const roomSql = (first: number): string => `
+  select u.plan, ($${String(first + 2)}::jsonb ->> u.plan)::bigint as runs_max,
+    case when ($${String(first + 2)}::jsonb ->> u.plan) is null then null else
+      (select coalesce(sum(c.runs), 0) from run_counts c where c.user_id = u.id and c.month = $${String(first + 1)}) end as runs
+  from users u where u.id = $${String(first)}`;
+
+/**
+ * Common table expressions of a statement that starts a run: `room` (plan, runs_max, runs), and `fits`, one row where a run
+ * fits and none where not. They take the five parameters that `whereRunFits` gives, from `first` on.
+ */
+export const roomExpressions = (first: number): string => `
+  room as (${roomSql(first)}),
+  fits as (select 1 from room where runs_max is null or runs < runs_max - $${String(first + 4)}::int)`;
+
+const RAISE = 'on conflict (user_id, month, project_id, shard) do update set runs = run_counts.runs + 1';
+
+/** Counts one run of the project in parameter 1 for each row of `source`, with the parameters of `roomExpressions`. */
+export const countRun = (first: number, source: string): string => `
+  insert into run_counts (user_id, month, project_id, shard, runs)
+  select $${String(first)}, $${String(first + 1)}, $1, $${String(first + 3)}::smallint, 1 from ${source} ${RAISE}`;
+
+/**
+ * Counts the run of a submission that was accepted, in the statement that accepts it: the run's id stands in parameter 1,
+ * those of `acceptedRunBinds` from `first` on.
+ */
+export const countAcceptedRun = (first: number): string => `
+  insert into run_counts (user_id, month, project_id, shard, runs)
+  select p.owner_user_id, $${String(first)}, p.id, $${String(first + 1)}::smallint, 1
+  from generations g join projects p on p.id = g.project_id where g.id = $1 ${RAISE}`;
+
+/** Month and shard. */
+export const acceptedRunBinds = (): unknown[] => [monthOf(clock.now()), randomInt(SHARDS)];
+
+const runBinds = (ownerUserId: string, exact: boolean): unknown[] => [
+  ...roomBinds(ownerUserId),
+  randomInt(SHARDS),
+  exact ? 0 : FAR_FROM_LIMIT,
+];
+
+/**
+ * Runs a statement that starts a run where one fits: freely while there is much room, else again with the account's row
+ * held, so that the last runs of a month are counted one by one.
+ * @param statement gets the parameters of `roomExpressions`; answers whether the run fitted, with the row of `room`
+ * @throws plan_limit_reached
+ */
+export async function whereRunFits<Answer>(
+  ownerUserId: string,
+  statement: (binds: unknown[], tx?: Tx) => Promise<{ room: RunRoom | null; answer: Answer }>,
+): Promise<Answer> {
+  const free = await statement(runBinds(ownerUserId, false));
+  if (fitted(free.room, FAR_FROM_LIMIT)) return free.answer;
+  return inTransaction(async (tx) => {
+    await query('select 1 from users where id = $1 for no key update', [ownerUserId], tx);
+    const { room, answer } = await statement(runBinds(ownerUserId, true), tx);
+    if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
+    return answer;
+  });
+}
+
+const fitted = (room: RunRoom | null, margin: number): boolean =>
+  room === null || room.runs_max === null || Number(room.runs) < Number(room.runs_max) - margin;
+
+const TAKE = `
+  with ${roomExpressions(2)},
+  counted as (${countRun(2, 'fits')})
+  select plan, runs_max, runs from room`;
+
+/**
+ * Counts one run of the month, or refuses it. Each call counts another one. Spec: Plans, run.
+ * @returns takes the run back: what was refused is none
+ * @throws plan_limit_reached
+ */
+export async function takeRun({ projectId, ownerUserId }: RunPayer): Promise<() => Promise<void>> {
+  const taken = await whereRunFits(ownerUserId, async (binds, tx) => ({
+    room: await queryOne<RunRoom>(TAKE, [projectId, ...binds], tx),
+    answer: { month: binds[1], shard: binds[3] },
+  }));
+  return async () => {
+    await query(
+      `update run_counts set runs = runs - 1
+       where user_id = $1 and month = $2 and project_id = $3 and shard = $4::smallint`,
+      [ownerUserId, taken.month, projectId, taken.shard],
+    );
+  };
+}
+
+const ROOM = roomSql(1);
+
+/**
+ * Refuses when the month has no run left, and counts none: for what is counted where it is accepted.
+ * @throws plan_limit_reached
+ */
+export async function assertRunLeft(ownerUserId: string): Promise<void> {
+  const room = await queryOne<RunRoom>(ROOM, roomBinds(ownerUserId));
+  if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
+}
