@@ -7,6 +7,7 @@ import { drainAuth } from '../../src/api/auth/service';
 import { signSessionToken } from '../../src/api/auth/tokens';
 import { config } from '../../src/api/core/config';
 import { closeDatabase, query } from '../../src/api/core/db';
+import { flushRequestCounts } from '../../src/api/core/ip-limit';
 import { setLogLevel } from '../../src/api/core/log';
 import { newId } from '../../src/api/core/ids';
 import { closeOutbound } from '../../src/api/core/outbound';
@@ -152,7 +153,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     await new Promise((resolve) => {
       service.server.close(resolve);
     });
-    await Promise.all([drainAuth(), firstAttempts.drain(1_000)]);
+    await Promise.all([drainAuth(), firstAttempts.drain(1_000), flushRequestCounts()]);
     await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
     await closeDatabase();
   }, 60_000);

@@ -76,10 +76,11 @@ export class RequestLimit {
 
   /** Looks at once when half the share is used, so that nobody has to wait for it; else within a second. */
   private remember(key: string, entry: Entry, share: number): void {
-    if (entry.sinceLook * 2 >= share) {
-      void this.look(key, entry);
-      return;
-    }
+    this.plan(key);
+    if (entry.sinceLook * 2 >= share) void this.look(key, entry);
+  }
+
+  private plan(key: string): void {
     this.due.add(key);
     this.timer ??= setTimeout(() => void this.flush(), SYNC_DELAY_MS).unref();
   }
@@ -90,11 +91,14 @@ export class RequestLimit {
     this.timer = undefined;
     const keys = [...this.due];
     this.due.clear();
-    const known = keys.flatMap((key) => {
-      const entry = this.entries.get(key);
-      return entry === undefined ? [] : [this.look(key, entry)];
-    });
-    await Promise.all(known);
+    await Promise.all(keys.map((key) => this.flushKey(key)));
+  }
+
+  private async flushKey(key: string): Promise<void> {
+    const entry = this.entries.get(key);
+    if (entry === undefined) return;
+    await entry.looking;
+    if (entry.own.entries().length > 0) await this.look(key, entry);
   }
 
   private look(key: string, entry: Entry): Promise<void> {
@@ -128,8 +132,7 @@ export class RequestLimit {
     } catch (error) {
       log.warn({ msg: 'counts of requests not exchanged', ...errorFacts(error) });
       entry.own = merged(windowSeconds, [...written, ...entry.own.entries()]);
-      this.due.add(key);
-      this.timer ??= setTimeout(() => void this.flush(), SYNC_DELAY_MS).unref();
+      this.plan(key);
     }
   }
 }
