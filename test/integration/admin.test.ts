@@ -34,7 +34,7 @@ describe('who may', () => {
     }
   });
 
-  test('a person without the role is refused with the role that is missing', async () => {
+  test('[admin 1] a person without the role is refused with the role that is missing', async () => {
     const person = await service.signedIn();
     for (const credential of [person.token, await service.apiKey(person)]) {
       for (const reply of await Promise.all(calls(service.client(credential), operator.userId))) {
@@ -60,7 +60,7 @@ describe('who may', () => {
 });
 
 describe('GET /v1/admin/users', () => {
-  test('finds the one account of an address, in any case', async () => {
+  test('[admin 2] finds the one account of an address, in any case', async () => {
     const person = await service.signedIn({ email: 'ana@acme.test' });
     const { status, body } = await admin.get('/v1/admin/users?email=ANA@ACME.TEST');
     expect(status).toBe(200);
@@ -83,7 +83,7 @@ describe('GET /v1/admin/users', () => {
     });
   });
 
-  test('knows no wildcards, and answers an unknown address by an empty page', async () => {
+  test('[admin 2] knows no wildcards, and answers an unknown address by an empty page', async () => {
     for (const email of ['%25acme.test', 'ana', '*']) {
       const { status, body } = await admin.get(`/v1/admin/users?email=${email}`);
       expect([status, body.error.code, body.error.details[0].path]).toEqual([400, 'bad_request', 'query.email']);
@@ -113,7 +113,7 @@ describe('GET /v1/admin/users', () => {
 });
 
 describe('PUT /v1/admin/users/{user_id}/roles', () => {
-  test('replaces all roles, drops doubles, and counts from the next request on', async () => {
+  test('[admin 3] replaces all roles, drops doubles, and counts from the next request on', async () => {
     const person = await service.signedIn();
     const theirs = service.client(person.token);
     const made = await roles(person.userId, { roles: ['admin', 'admin'] });
@@ -124,7 +124,7 @@ describe('PUT /v1/admin/users/{user_id}/roles', () => {
     expect((await theirs.get('/v1/admin/users?limit=1')).status).toBe(403);
   });
 
-  test('an operator does not take the role from themselves', async () => {
+  test('[admin 3] an operator does not take the role from themselves', async () => {
     const refused = await roles(operator.userId, { roles: [] });
     expect([refused.status, refused.body.error.code, refused.body.error.details[0].path]).toEqual([
       400,
@@ -154,7 +154,7 @@ describe('PUT /v1/admin/users/{user_id}/roles', () => {
 });
 
 describe('PUT /v1/admin/users/{user_id}/plan', () => {
-  test('grants a higher rung at once, and the same again with another line', async () => {
+  test('[admin 7] grants a higher rung at once, and the same again with another line', async () => {
     const person = await service.signedIn();
     const made = await grant(person.userId, { plan: 'pro', reason: 'trial' });
     expect([made.status, made.body.plan, made.body.next_plan, made.body.id]).toEqual([200, 'pro', null, person.userId]);
@@ -218,7 +218,7 @@ describe('PUT /v1/admin/users/{user_id}/plan', () => {
     ['a long reason', { plan: 'pro', reason: 'x'.repeat(501) }, 'reason'],
     ['no plan', {}, 'plan'],
     ['an unknown property', { plan: 'pro', note: 'x' }, 'note'],
-  ])('refuses %s and changes nothing', async (_case, body, path) => {
+  ])('[admin 4] refuses %s and changes nothing', async (_case, body, path) => {
     const person = await service.signedIn();
     const refused = await grant(person.userId, body);
     expect([refused.status, refused.body.error.code]).toEqual([400, 'bad_request']);

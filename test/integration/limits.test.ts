@@ -15,7 +15,7 @@ afterEach(() => jest.restoreAllMocks());
 describe('requests of one address', () => {
   const from = (ip: string, path = '/v1/nonsense') => request(service.server).get(path).set('X-Forwarded-For', ip);
 
-  test('the sixth of five is refused before anything else is looked at; health and the document still answer', async () => {
+  test('[limits 1] the sixth of five is refused before anything else is looked at; health and the document still answer', async () => {
     jest.replaceProperty(config(), 'RATE_IP_LIMIT', 5);
     jest.replaceProperty(config(), 'TRUST_PROXY', 1);
     const ip = fresh();
@@ -42,7 +42,7 @@ describe('requests of one address', () => {
     expect(replies.filter(({ status }) => status === 429)).toHaveLength(30);
   });
 
-  test('without a trusted proxy the header says nothing; with one it tells callers apart', async () => {
+  test('[limits 2] without a trusted proxy the header says nothing; with one it tells callers apart', async () => {
     const before = await peerCount();
     await from(fresh());
     await from(fresh());

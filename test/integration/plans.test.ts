@@ -29,7 +29,7 @@ describe('projects', () => {
   const create = (person: Person, body: object): Promise<Reply> =>
     service.client(person.token).post('/v1/projects', body);
 
-  test('the ladder caps them: on free the fourth is refused, an archived one counts, a deleted one does not', async () => {
+  test('[projects 3] [billing 7] the ladder caps them: on free the fourth is refused, an archived one counts, a deleted one does not', async () => {
     usePlans({});
     const person = await service.signedIn();
     const made = [];
