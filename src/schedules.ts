@@ -6,7 +6,7 @@ import type { ScheduleHandle, ScheduleOptions } from '@temporalio/client';
 import { config } from './api/core/config';
 import { log } from './api/core/log';
 import { engine, queues, searchAttributesOf } from './api/core/temporal';
-import { AUTH_TABLES, CONTENT_TABLES, DELIVERY_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
+import { AUTH_TABLES, CONTENT_TABLES, DELIVERY_TABLES, RATE_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
 import type { RemovalInput, SweepInput } from './workflows/sweeps.contract';
 
 const MINUTE_MS = 60_000;
@@ -51,6 +51,14 @@ const definitions = (): ScheduleDefinition[] => [
     input: { tables: AUTH_TABLES },
     everyMs: DAY_MS,
     offsetMs: 2 * HOUR_MS,
+    timeoutMs: TIMEOUT_MS.daily,
+  },
+  {
+    id: 'sweep/rate-windows',
+    type: 'sweepExpired',
+    input: { tables: RATE_TABLES },
+    everyMs: DAY_MS,
+    offsetMs: HOUR_MS,
     timeoutMs: TIMEOUT_MS.daily,
   },
   {

@@ -4,6 +4,7 @@ import { authRoutes } from './auth/routes';
 import type { Route } from './core/route';
 import { devRoutes } from './dev/routes';
 import { generationRoutes } from './generations/routes';
+import { memberRoutes } from './members/routes';
 import { operationsRoutes } from './operations/routes';
 import { projectRoutes } from './projects/routes';
 import { providerDetailRoutes } from './providers/detail-routes';
@@ -21,6 +22,7 @@ export const areas: Route[] = [
   ...userRoutes,
   ...apiKeyRoutes,
   ...projectRoutes,
+  ...memberRoutes,
   ...secretRoutes,
   ...aiProviderRoutes,
   ...providerDetailRoutes,
