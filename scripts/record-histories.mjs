@@ -53,6 +53,7 @@ const until = async (look) => {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 };
+const ended = (id) => async () => (await engine.workflow.getHandle(id).describe()).status.name === 'COMPLETED';
 const only = process.argv.slice(2);
 const save = async (name, id) => {
   if (only.length > 0 && !only.includes(name)) return;
@@ -73,6 +74,9 @@ try {
   const post = async (path, body) => (await call('POST', path, body, token)).body;
   const project = await post('/v1/projects', { name: 'histories' });
   const at = `/v1/projects/${project.id}`;
+  const invited = await post(`${at}/members`, { email: 'invited@people.test' });
+  await until(ended(`mail/${invited.id}`));
+  await save('mail-invitation', `mail/${invited.id}`);
   const provider = await post(`${at}/ai-providers`, {
     name: 'local',
     provider: 'custom',
@@ -140,8 +144,6 @@ try {
     });
     return { id: reply.headers.get('x-svc-generation-id'), frames: reply.text() };
   };
-  const ended = (id) => async () => (await engine.workflow.getHandle(id).describe()).status.name === 'COMPLETED';
-
   const streamed = await stream('streamed', [{ chunks: ['do', 'ne'] }]);
   await streamed.frames;
   await until(ended(streamed.id));
@@ -226,8 +228,9 @@ try {
   await local.start('worker');
 
   const newest = async (type) => {
+    const kind = type === 'mail' ? ' AND ResourceType = "sign_in_code"' : '';
     for await (const found of engine.workflow.list({
-      query: `WorkflowType = "${type}" AND ExecutionStatus = "Completed"`,
+      query: `WorkflowType = "${type}" AND ExecutionStatus = "Completed"${kind}`,
     }))
       return found.workflowId;
     return undefined;

@@ -8,7 +8,7 @@ import { log } from './api/core/log';
 import { engine, queues, searchAttributesOf } from './api/core/temporal';
 import { MONTH_TURN } from './workflows/billing.contract';
 import type { MonthTurnInput } from './workflows/billing.contract';
-import { AUTH_TABLES, CONTENT_TABLES, DELIVERY_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
+import { AUTH_TABLES, CONTENT_TABLES, DELIVERY_TABLES, RATE_TABLES, SWEEP_KINDS } from './workflows/sweeps.contract';
 import type { RemovalInput, SweepInput } from './workflows/sweeps.contract';
 
 const MINUTE_MS = 60_000;
@@ -59,6 +59,13 @@ const definitions = (): ScheduleDefinition[] => [
     type: 'sweepExpired',
     input: { tables: AUTH_TABLES },
     when: { everyMs: DAY_MS, offsetMs: 2 * HOUR_MS },
+    timeoutMs: TIMEOUT_MS.daily,
+  },
+  {
+    id: 'sweep/rate-windows',
+    type: 'sweepExpired',
+    input: { tables: RATE_TABLES },
+    when: { everyMs: DAY_MS, offsetMs: HOUR_MS },
     timeoutMs: TIMEOUT_MS.daily,
   },
   {

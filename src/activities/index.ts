@@ -1,6 +1,7 @@
 import type { Mailer } from '../api/auth/mailer';
 import { agentDeletionSweep } from '../api/agents/deletion';
 import { generationSweep } from '../api/generations/runs';
+import { invitationSweep } from '../api/members/invitations';
 import { agentActivities } from './agents.activities';
 import { billingActivities } from './billing.activities';
 import { generationActivities } from './generations.activities';
@@ -23,7 +24,7 @@ export const createActivities = ({ mailer }: ActivityDependencies) => ({
   ...webhookActivities(),
   ...reencryptionActivities(),
   ...traceActivities(),
-  ...sweepActivities({ kinds: [generationSweep, agentDeletionSweep] }),
+  ...sweepActivities({ kinds: [generationSweep, agentDeletionSweep, invitationSweep] }),
 });
 
 export type Activities = ReturnType<typeof createActivities>;

@@ -2,6 +2,7 @@ import { heartbeat } from '@temporalio/activity';
 import { clock, shifted } from '../api/core/clock';
 import { isDatabaseDown, query } from '../api/core/db';
 import { errorFacts, log } from '../api/core/log';
+import { WIDEST_WINDOW_SECONDS } from '../api/core/sliding-windows';
 import { expiredRoots, purgeSubtree } from '../api/traces/purge';
 import type { ExpiredRoot } from '../api/traces/purge';
 import { retainedSince } from '../api/webhooks/deliveries';
@@ -108,6 +109,14 @@ export const removals: ReadonlyMap<string, Removal> = new Map<string, Removal>([
       `delete from project_idempotency_keys where (user_id, key) in (
          select user_id, key from project_idempotency_keys where created_at < $1 limit $2) returning key as id`,
       () => [shifted(clock.now(), -DAY_MS)],
+    ),
+  ],
+  [
+    'rate_windows',
+    byAge(
+      `delete from rate_windows where (kind, key, second, instance) in (
+         select kind, key, second, instance from rate_windows where second < $1 limit $2) returning key as id`,
+      () => [Math.floor(clock.ms() / 1000) - WIDEST_WINDOW_SECONDS],
     ),
   ],
   [

@@ -5,6 +5,7 @@ import { authRoutes } from './auth/routes';
 import type { Route } from './core/route';
 import { devRoutes } from './dev/routes';
 import { generationRoutes } from './generations/routes';
+import { memberRoutes } from './members/routes';
 import { operationsRoutes } from './operations/routes';
 import { projectRoutes } from './projects/routes';
 import { providerDetailRoutes } from './providers/detail-routes';
@@ -23,6 +24,7 @@ export const areas: Route[] = [
   ...adminRoutes,
   ...apiKeyRoutes,
   ...projectRoutes,
+  ...memberRoutes,
   ...secretRoutes,
   ...aiProviderRoutes,
   ...providerDetailRoutes,

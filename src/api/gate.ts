@@ -1,5 +1,5 @@
-import { kindAllows, mayOperate, PLATFORM_ADMIN, roleAllows, scopeAllows } from './core/access';
-import type { Caller, Role } from './core/access';
+import { kindAllows, mayOperate, narrowRole, PLATFORM_ADMIN, roleAllows, scopeAllows } from './core/access';
+import type { Caller, ProjectNeeds } from './core/access';
 import { isId } from './core/ids';
 import { ApiError, notFound, unauthorized } from './core/errors';
 import type { Admission, ProjectAccess, Route } from './core/route';
@@ -35,7 +35,7 @@ export async function admit(
     }
     return { caller, project: null };
   }
-  return { caller, project: membershipOf(found.row, caller, needs.role) };
+  return { caller, project: membershipOf(found.row, caller, needs) };
 }
 
 const callerOf = (credential: Credential, row: CredentialRow): Caller => ({
@@ -46,16 +46,15 @@ const callerOf = (credential: Credential, row: CredentialRow): Caller => ({
   platformRoles: row.platform_roles,
 });
 
-function membershipOf(row: CredentialRow, caller: Caller, needed: Role): ProjectAccess {
+function membershipOf(row: CredentialRow, caller: Caller, needs: ProjectNeeds): ProjectAccess {
   if (row.project_id === null || row.member_role === null || row.owner_user_id === null) throw notFound();
   if (!scopeAllows(caller, row.project_id)) {
     throw new ApiError('access_denied', 'The scope of this credential does not reach the project.');
   }
-  if (!roleAllows(row.member_role, needed)) {
-    throw new ApiError('access_denied', `This needs the role ${needed} in the project.`, {
-      details: { required_role: needed },
-    });
+  if (needs.accountWide === true && caller.scopeProjectId !== null) {
+    throw new ApiError('access_denied', 'A credential whose scope is one project may not do that.');
   }
+  if (!roleAllows(row.member_role, needs.role)) throw narrowRole(needs.role);
   return {
     id: row.project_id,
     ownerUserId: row.owner_user_id,

@@ -1,11 +1,27 @@
-import { proxyActivities } from '@temporalio/workflow';
+import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow';
 import type { MailActivities } from '../activities/mail.activities';
 import type { MailInput } from './mail.contract';
-import { codeMail } from './options';
+import { codeMail, invitationMail } from './options';
 
 const { sendCode } = proxyActivities<MailActivities>(codeMail);
+const { sendInvitation } = proxyActivities<MailActivities>(invitationMail);
 
-/** Sends one mail. When every try fails the run fails, which operators see; the code expires, and its owner asks anew. */
-export async function mail({ codeId }: MailInput): Promise<void> {
-  await sendCode({ codeId });
+/**
+ * Sends one mail. When every try fails the run fails, which operators see: a code expires, and its owner asks anew; a
+ * membership stands without its mail.
+ */
+export async function mail({ codeId, memberId }: MailInput): Promise<void> {
+  if (codeId !== undefined) await sendCode({ codeId });
+  if (memberId !== undefined) await invite(memberId);
+}
+
+/** A member who was removed before the mail left needs none. */
+async function invite(memberId: string): Promise<void> {
+  try {
+    await sendInvitation({ memberId });
+  } catch (error) {
+    const gone =
+      error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === 'ROW_GONE';
+    if (!gone) throw error;
+  }
 }

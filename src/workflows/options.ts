@@ -56,3 +56,10 @@ export const codeMail: ActivityOptions = {
   scheduleToCloseTimeout: '2m',
   retry: { initialInterval: '2s', backoffCoefficient: 2, maximumAttempts: 5 },
 };
+
+/** An invitation is worth more patience: eight tries over a good half hour. */
+export const invitationMail: ActivityOptions = {
+  taskQueue: 'deliveries',
+  startToCloseTimeout: '30s',
+  retry: { initialInterval: '5s', backoffCoefficient: 2, maximumInterval: '10m', maximumAttempts: 8 },
+};

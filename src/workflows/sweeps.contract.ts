@@ -1,7 +1,13 @@
 import type { RunInput } from '../api/core/temporal';
 
 /** Kinds of rows that belong to a run, mostly by their table; a worker's activities know what each stands for. */
-export const SWEEP_KINDS = ['generations', 'webhook_deliveries', 'sign_in_codes', 'agent_deletions'] as const;
+export const SWEEP_KINDS = [
+  'generations',
+  'webhook_deliveries',
+  'sign_in_codes',
+  'invitations',
+  'agent_deletions',
+] as const;
 
 /** Tables that `sweepExpired` clears for the Schedule `sweep/auth`. */
 export const AUTH_TABLES = [
@@ -10,6 +16,9 @@ export const AUTH_TABLES = [
   'session_families',
   'project_idempotency_keys',
 ] as const;
+
+/** Tables that `sweepExpired` clears for the Schedule `sweep/rate-windows`. */
+export const RATE_TABLES = ['rate_windows'] as const;
 
 /** Tables that `retain` clears for the Schedule `retention/deliveries`; deliveries first, since events go after them. */
 export const DELIVERY_TABLES = ['webhook_deliveries', 'events'] as const;

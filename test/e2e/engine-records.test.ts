@@ -15,7 +15,14 @@ import type { Receiver } from '../support/receiver';
 import { startStatementCounter } from './statement-counter';
 import type { StatementCounter } from './statement-counter';
 
-const SCHEDULES = ['retention/content', 'retention/deliveries', 'sweep/auth', 'sweep/lost', 'sweep/starts'];
+const SCHEDULES = [
+  'retention/content',
+  'retention/deliveries',
+  'sweep/auth',
+  'sweep/lost',
+  'sweep/rate-windows',
+  'sweep/starts',
+];
 const ATTRIBUTES = ['ProjectId', 'ResourceType', 'ResourceId', 'AgentId'];
 const CANARY = 'KANARIENVOGEL';
 

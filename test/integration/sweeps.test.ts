@@ -8,7 +8,7 @@ import { firstAttempts } from '../../src/api/webhooks/first-attempts';
 import { startDelivery, startPendingDeliveries } from '../../src/api/webhooks/runs';
 import { reconcile } from '../../src/reconcile';
 import { ensureSchedules, isOlder } from '../../src/schedules';
-import { AUTH_TABLES, DELIVERY_TABLES, SWEEP_KINDS } from '../../src/workflows/sweeps.contract';
+import { AUTH_TABLES, DELIVERY_TABLES, RATE_TABLES, SWEEP_KINDS } from '../../src/workflows/sweeps.contract';
 import type { LostCounts, SweepKind } from '../../src/workflows/sweeps.contract';
 import { useService } from '../support/app';
 import type { Person } from '../support/app';
@@ -17,7 +17,14 @@ import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
 import { alterDelivery, deliveryRow, recordOnly } from '../support/webhooks';
 
-const SCHEDULES = ['sweep/starts', 'sweep/lost', 'sweep/auth', 'retention/deliveries', 'retention/content'];
+const SCHEDULES = [
+  'sweep/starts',
+  'sweep/lost',
+  'sweep/auth',
+  'sweep/rate-windows',
+  'retention/deliveries',
+  'retention/content',
+];
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -277,6 +284,20 @@ describe('removals', () => {
     expect(await count('project_idempotency_keys', [...emails], 'key')).toEqual([emails[1]]);
     expect(await count('session_families', [...families])).toEqual([families[2]]);
     expect(await sweep('sweepExpired', { tables: AUTH_TABLES })).toBe(0);
+  });
+
+  test('what has left every sliding window goes', async () => {
+    const second = Math.floor(Date.now() / 1000);
+    for (const [key, age] of [
+      ['left', 86_460],
+      ['inside', 86_340],
+    ] as const)
+      await query(`insert into rate_windows (kind, key, second, count) values ('tests', $1, $2, 1)`, [
+        key,
+        second - age,
+      ]);
+    await sweep('sweepExpired', { tables: RATE_TABLES });
+    expect(await count('rate_windows', ['left', 'inside'], 'key')).toEqual(['inside']);
   });
 
   test('goes on beyond one page', async () => {

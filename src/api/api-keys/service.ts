@@ -5,7 +5,7 @@ import { inTransaction, query } from '../core/db';
 import { ApiError, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
-import { roleIn } from '../projects/service';
+import { heldRoleIn } from '../projects/service';
 import { ApiKey } from './models';
 
 const LIVE_KEYS_MAX = 100;
@@ -45,7 +45,7 @@ export async function createApiKey({
   const apiKey = await inTransaction(async (tx) => {
     // The user's row is the lock under which keys are counted, or two requests at once would both find the last place.
     await query('select 1 from users where id = $1 for no key update', [userId], tx);
-    if (projectId !== null && (await roleIn({ projectId, userId }, tx)) === null) throw notFound();
+    if (projectId !== null && (await heldRoleIn({ projectId, userId }, tx)) === null) throw notFound();
     const held = await ApiKey.count({ where: { userId }, transaction: tx });
     if (held >= LIVE_KEYS_MAX) {
       throw new ApiError('api_key_limit_reached', `A user holds at most ${String(LIVE_KEYS_MAX)} API keys.`, {

@@ -1,5 +1,7 @@
 /** Pure rules: what the kind and scope of a credential and a role in a project allow. */
 
+import { ApiError } from './errors';
+
 export const roles = ['member', 'admin', 'owner'] as const;
 export type Role = (typeof roles)[number];
 
@@ -16,12 +18,14 @@ export interface Caller {
 
 /** What a route asks of the caller. */
 export type Needs =
-  | { kind: 'none' }
-  | { kind: 'any' }
-  | { kind: 'account' }
-  | { kind: 'session' }
-  | { kind: 'operator' }
-  | { kind: 'project'; role: Role };
+  { kind: 'none' } | { kind: 'any' } | { kind: 'account' } | { kind: 'session' } | { kind: 'operator' } | ProjectNeeds;
+
+/** A role in the project of the path; `accountWide` = not by a credential whose scope is one project. */
+export interface ProjectNeeds {
+  kind: 'project';
+  role: Role;
+  accountWide?: true;
+}
 
 export const noCredential = { kind: 'none' } as const;
 export const anyCredential = { kind: 'any' } as const;
@@ -32,10 +36,20 @@ export const sessionCredential = { kind: 'session' } as const;
 /** A person with the platform role, by session token or account-scoped key. */
 export const operatorCredential = { kind: 'operator' } as const;
 /** A role in the project of the path, with any credential whose scope reaches it. */
-export const projectRole = (role: Role): { kind: 'project'; role: Role } => ({ kind: 'project', role });
+export const projectRole = (role: Role, { accountWide }: { accountWide?: true } = {}): ProjectNeeds => ({
+  kind: 'project',
+  role,
+  ...(accountWide === undefined ? {} : { accountWide }),
+});
 
 /** Whether a role is wide enough: `owner` over `admin` over `member`. */
 export const roleAllows = (held: Role, needed: Role): boolean => roles.indexOf(held) >= roles.indexOf(needed);
+
+/** The refusal of a member whose role is too narrow. */
+export const narrowRole = (needed: Role): ApiError =>
+  new ApiError('access_denied', `This needs the role ${needed} in the project.`, {
+    details: { required_role: needed },
+  });
 
 /** Whether the credential's scope reaches a project. Scope narrows membership and never widens it. */
 export const scopeAllows = (caller: Caller, projectId: string): boolean =>

@@ -46,10 +46,13 @@ export const offsetPage = <Item extends z.ZodType>(item: Item) =>
     offset: z.int().meta({ description: 'The offset that was applied' }),
   });
 
+/** Which end of a cursor list comes first. */
+type ListOrder = 'newest' | 'oldest';
+
 /** Answer of a cursor list. */
-export const cursorPage = <Item extends z.ZodType>(item: Item) =>
+export const cursorPage = <Item extends z.ZodType>(item: Item, first: ListOrder = 'newest') =>
   z.strictObject({
-    data: z.array(item).meta({ description: 'The rows of this page, newest first' }),
+    data: z.array(item).meta({ description: `The rows of this page, ${first} first` }),
     next_cursor: z.string().nullable().meta({ description: 'Cursor of the next page; null on the last one' }),
   });
 
@@ -97,30 +100,33 @@ export interface CursorListInput {
   cursor: string | undefined;
   /** Route id, project and filters. */
   scope: CursorScope;
+  /** Default `newest`. */
+  first?: ListOrder;
 }
 
 /**
- * One page of a cursor list, newest first with the id as tie-breaker; rows added later never shift a page.
+ * One page of a cursor list, newest first unless said, with the id as tie-breaker; rows added later never shift a page.
  * @throws bad_request at `query.cursor` when the cursor does not decode or belongs to another list
  */
 export async function listByCursor<M extends Row>(
   model: ModelStatic<M>,
-  { where, limit: rowsMax, cursor, scope }: CursorListInput,
+  { where, limit: rowsMax, cursor, scope, first = 'newest' }: CursorListInput,
 ): Promise<{ rows: M[]; nextCursor: string | null }> {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, scope);
+  const [beyond, direction] = first === 'newest' ? ['<', 'DESC'] : ['>', 'ASC'];
   const keyset =
     after === undefined
       ? []
       : [
           literal(
-            `("${model.name}"."created_at", "${model.name}"."id") < (${db.escape(after.createdAt.toISOString())}, ${db.escape(after.id)})`,
+            `("${model.name}"."created_at", "${model.name}"."id") ${beyond} (${db.escape(after.createdAt.toISOString())}, ${db.escape(after.id)})`,
           ),
         ];
   const found = await model.findAll({
     where: { [Op.and]: [where, ...keyset] },
     order: [
-      ['createdAt', 'DESC'],
-      ['id', 'DESC'],
+      ['createdAt', direction],
+      ['id', direction],
     ],
     limit: rowsMax + 1,
   });

@@ -186,6 +186,7 @@ const signIn = {
   AUTH_CODE_TTL_SECONDS: seconds(600, 1).meta(about(both, 'life of a sign-in code')),
   AUTH_CODE_PER_MINUTE: count(1).meta(about('api', 'codes for one address')),
   AUTH_CODE_PER_DAY: count(10).meta(about('api', 'codes for one address')),
+  INVITES_PER_DAY: count(50).meta(about('api', 'members that one person adds in 24 hours')),
   AUTH_CODE_MAX_GUESSES: count(5).meta(about('api', 'wrong guesses that destroy a code')),
   SMTP_URL: z
     .string()

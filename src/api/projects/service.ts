@@ -12,7 +12,7 @@ import { projectOfKey, rememberKey } from './idempotency';
 import { addFoundingMember, roleIn, rolesIn } from './memberships';
 import { Project } from './models';
 
-export { activateWaitingMemberships, roleIn } from './memberships';
+export { activateWaitingMemberships, heldRoleIn, lockAddress } from './memberships';
 export { assertRunnable } from './runnable';
 
 /** A project as one of its members sees it. */

@@ -1,7 +1,7 @@
 import { PLATFORM_ADMIN } from '../core/access';
 import { clock } from '../core/clock';
 import { config } from '../core/config';
-import { queryOne } from '../core/db';
+import { query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { invalidInput, invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
@@ -84,4 +84,26 @@ export async function replaceRoles({
   const user = rows[0];
   if (user === undefined) throw notFound();
   return user;
+}
+
+/** What a member's row shows of the account behind it. */
+export interface Account {
+  name: string | null;
+  /** True once its person has signed in. */
+  emailVerified: boolean;
+}
+
+/** Those accounts by user id; one that is gone is left out. */
+export async function accountsOf(userIds: string[]): Promise<Map<string, Account>> {
+  const rows = await query<{ id: string; name: string | null; email_verified: boolean }>(
+    'select id, name, email_verified from users where id = any($1)',
+    [userIds],
+  );
+  return new Map(rows.map(({ id, name, email_verified: emailVerified }) => [id, { name, emailVerified }]));
+}
+
+/** The account of an address, or null. @param email a normalised address */
+export async function accountIdOf(email: string, tx: Tx): Promise<string | null> {
+  const row = await queryOne<{ id: string }>('select id from users where email = $1', [email], tx);
+  return row?.id ?? null;
 }
