@@ -1,5 +1,11 @@
 import { z } from 'zod';
 
+export const UserUpdate = z
+  .strictObject({
+    name: z.string().min(1).max(200).nullable().optional().meta({ description: 'Name of the person; null for none' }),
+  })
+  .meta({ id: 'UserUpdate' });
+
 export const UserOut = z
   .strictObject({
     id: z.string().meta({ description: 'Identifier with the prefix `user_`', example: 'user_V1StGXR8Z5jdHi6B' }),
