@@ -96,6 +96,15 @@ export const removals: ReadonlyMap<string, Removal> = new Map<string, Removal>([
     ),
   ],
   [
+    // A spent one stays as long as an unspent one: shown again it has to end its family.
+    'refresh_tokens',
+    byAge(
+      `delete from refresh_tokens where hash in (
+         select hash from refresh_tokens where expires_at < $1 limit $2) returning family_id as id`,
+      () => [clock.now()],
+    ),
+  ],
+  [
     'session_families',
     byAge(
       `delete from session_families where id in (

@@ -13,6 +13,7 @@ export const SWEEP_KINDS = [
 export const AUTH_TABLES = [
   'sign_in_codes',
   'sign_in_requests',
+  'refresh_tokens',
   'session_families',
   'project_idempotency_keys',
 ] as const;

@@ -1,15 +1,23 @@
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { pino } from 'pino';
+import type { Socket } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import { mailActivities } from '../../src/activities/mail.activities';
 import { smtpMailer } from '../../src/api/auth/mailer';
+import type { Mailer } from '../../src/api/auth/mailer';
 import { drainAuth } from '../../src/api/auth/service';
 import { config } from '../../src/api/core/config';
 import { query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
+import { log, setLogLevel } from '../../src/api/core/log';
 import { randomText } from '../../src/api/core/random';
-import { closeEngine } from '../../src/api/core/temporal';
+import { closeEngine, engine, startRun } from '../../src/api/core/temporal';
 import { setMailboxReader } from '../../src/api/dev/mailbox';
 import { devRoutes } from '../../src/api/dev/routes';
+import { startWorkers } from '../../src/workers';
 import { useService } from '../support/app';
+import { historyText, tablesHolding } from '../support/clear-text';
+import { eventually } from '../support/eventually';
 
 const service = useService();
 
@@ -20,12 +28,24 @@ interface Refusal {
 
 const received: { to: string; text: string }[] = [];
 const refusals = new Map<string, Refusal>();
+/** Addresses whose next connection is cut: before the recipient is answered, or when the whole text is there. */
+const cuts = new Map<string, 'recipient' | 'text'>();
+const sockets = new Map<number, Socket>();
+const tries: string[] = [];
+
+function cut(address: string, at: 'recipient' | 'text', port: number): boolean {
+  if (cuts.get(address) !== at) return false;
+  cuts.delete(address);
+  return sockets.get(port)?.destroy() !== undefined;
+}
 
 const smtp = new SMTPServer({
   authOptional: true,
   disabledCommands: ['AUTH', 'STARTTLS'],
   logger: false,
-  onRcptTo({ address }, _session, done) {
+  onRcptTo({ address }, session, done) {
+    tries.push(address);
+    if (cut(address, 'recipient', session.remotePort)) return;
     const refusal = refusals.get(address);
     done(refusal === undefined ? null : Object.assign(new Error(refusal.text), { responseCode: refusal.code }));
   },
@@ -35,11 +55,14 @@ const smtp = new SMTPServer({
     stream.on('end', () => {
       const [to] = session.envelope.rcptTo;
       received.push({ to: to?.address ?? '', text: Buffer.concat(chunks).toString() });
-      done();
+      if (!cut(to?.address ?? '', 'text', session.remotePort)) done();
     });
   },
 });
 
+smtp.server.on('connection', (socket: Socket) => sockets.set(socket.remotePort ?? 0, socket));
+
+let mailer: Mailer;
 let sendCode: (input: { codeId: string }) => Promise<void>;
 
 beforeAll(async () => {
@@ -48,7 +71,7 @@ beforeAll(async () => {
   });
   const address = smtp.server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
-  const mailer = smtpMailer(`smtp://127.0.0.1:${String(port)}`, 'Agents <no-reply@svc.test>');
+  mailer = smtpMailer(`smtp://127.0.0.1:${String(port)}`, 'Agents <no-reply@svc.test>');
   const activities = mailActivities({ mailer });
   sendCode = (input) => activities.sendCode(input);
 });
@@ -138,6 +161,150 @@ describe('mailing a code', () => {
     await expect(sendCode({ codeId })).rejects.toMatchObject({ responseCode: refusal.code });
     expect(await suppression(email)).toBeNull();
   });
+});
+
+/** The value below which a quarter of them lies: what a busy machine adds lies above. */
+const lowerQuarter = (values: number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 4)] ?? 0;
+
+async function timed(act: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now();
+  await act();
+  return performance.now() - startedMs;
+}
+
+describe('known, unknown and suppressed addresses', () => {
+  const REQUESTS = 40;
+  const ROUNDS_MAX = 3;
+  const kinds = ['known', 'unknown', 'suppressed'] as const;
+  const addressOf = (kind: string, round: number, at: number): string =>
+    `${kind}-${String(round)}-${String(at)}@time.test`;
+  const ask = async (email: string): Promise<void> => {
+    expect((await service.client().post('/v1/auth/code', { email })).status).toBe(202);
+  };
+  const started: string[] = [];
+  const start = (id: string): Promise<unknown> => {
+    started.push(id);
+    return startRun({
+      type: 'mail',
+      id: `mail/${id}`,
+      args: [{ codeId: id }],
+      labels: { resourceType: 'sign_in_code', resourceId: id },
+      memo: { trigger: 'test' },
+    });
+  };
+
+  /** Nobody works on them here; the worker of another test would. */
+  async function endRuns(): Promise<void> {
+    await drainAuth();
+    const rows = await query<{ id: string }>(`delete from sign_in_codes where email like '%@time.test' returning id`);
+    const ids = [...rows.map(({ id }) => id), ...started];
+    await Promise.all(ids.map((id) => engine().workflow.getHandle(`mail/${id}`).terminate('by a test')));
+  }
+
+  async function spreadAndRoundTrip(round: number): Promise<{ spread: number; roundTrip: number }> {
+    const times = { known: [] as number[], unknown: [] as number[], suppressed: [] as number[] };
+    const starts: number[] = [];
+    for (let at = 0; at < REQUESTS; at += 1) {
+      // Each kind is first, second and third as often as the others.
+      for (let place = 0; place < kinds.length; place += 1) {
+        const kind = kinds[(at + place) % kinds.length] ?? 'known';
+        await drainAuth(); // What the request before left behind is no part of this one.
+        times[kind].push(await timed(() => ask(addressOf(kind, round, at))));
+      }
+      await drainAuth();
+      starts.push(await timed(() => start(newId('code'))));
+    }
+    const quarters = kinds.map((kind) => lowerQuarter(times[kind]));
+    return { spread: Math.max(...quarters) - Math.min(...quarters), roundTrip: lowerQuarter(starts) };
+  }
+
+  test('[auth 1] take the same time: none waits for the engine where another does not', async () => {
+    const all = Array.from({ length: ROUNDS_MAX * REQUESTS }, (_each, at) => [
+      Math.floor(at / REQUESTS),
+      at % REQUESTS,
+    ]);
+    const emails = (kind: string): string[] => all.map(([round = 0, at = 0]) => addressOf(kind, round, at));
+    await query(
+      `insert into users (id, email, email_verified, created_at, updated_at)
+       select 'user_time' || ordinality, email, true, now(), now() from unnest($1::text[]) with ordinality as t(email, ordinality)`,
+      [emails('known')],
+    );
+    await query(`insert into suppressed_addresses select email, 'manual', now() from unnest($1::text[]) as t(email)`, [
+      emails('suppressed'),
+    ]);
+    for (let at = 0; at < 10; at += 1) await ask(addressOf('first', 0, at));
+    const measured: { spread: number; roundTrip: number }[] = [];
+    // What is the same is so in one round of three; a step too many is there in each.
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      measured.push(await spreadAndRoundTrip(round));
+      if (measured.some(({ spread, roundTrip }) => spread < roundTrip / 2)) break;
+    }
+    await endRuns();
+    expect(measured.filter(({ spread, roundTrip }) => spread < roundTrip / 2)).not.toEqual([]);
+  }, 60_000);
+});
+
+describe('through the engine', () => {
+  const fresh = (): string => `${randomText(12).toLowerCase()}@smtp.test`;
+  const runOf = async (email: string): Promise<string> => {
+    const row = await queryOne<{ id: string }>('select id from sign_in_codes where email = $1', [email]);
+    return `mail/${row?.id ?? ''}`;
+  };
+  const result = (run: string): Promise<unknown> => engine().workflow.getHandle(run).result();
+
+  test('[auth 3] [engine 3] refusals and lost connections end as they should, and the code is in the mail alone', async () => {
+    const lines: string[] = [];
+    const stream = (log as unknown as Record<symbol, { write: (line: string) => boolean }>)[pino.symbols.streamSym];
+    if (stream === undefined) throw new Error('the log has no stream');
+    const written = jest.spyOn(stream, 'write').mockImplementation((line) => lines.push(line) > 0);
+    setLogLevel('trace');
+    Runtime.install({ logger: new DefaultLogger('ERROR') });
+    const workers = await startWorkers({ mailer });
+    try {
+      const people = { plain: fresh(), gone: fresh(), later: fresh(), recipient: fresh(), text: fresh() };
+      refusals.set(people.gone, { code: 550, text: '5.1.1 no such user here' });
+      refusals.set(people.later, { code: 451, text: '4.7.1 greylisted, try again' });
+      cuts.set(people.recipient, 'recipient').set(people.text, 'text');
+      const emails = Object.values(people);
+      for (const email of emails) expect((await service.client().post('/v1/auth/code', { email })).status).toBe(202);
+      // The worker also takes what the tests above left to it.
+      await eventually(() => expect(tries).toContain(people.later), { timeoutMs: 30_000 });
+      refusals.delete(people.later);
+      const runs = await Promise.all(emails.map(runOf));
+      await Promise.all(runs.map(result));
+
+      expect(emails.map((email) => tries.filter((tried) => tried === email).length)).toEqual([1, 1, 2, 2, 2]);
+      expect(await suppression(people.gone)).toEqual({ reason: 'bounce' });
+      for (const email of [people.plain, people.later, people.recipient, people.text])
+        expect(await suppression(email)).toBeNull();
+      expect(emails.map((email) => mailsTo(email).length)).toEqual([1, 0, 1, 1, 2]);
+      // The mail whose end was unknown came too; its code was replaced by that of the next try.
+      const [former = '', last = ''] = mailsTo(people.text).map(codeIn);
+      if (former !== last) expect(await verify(people.text, former)).toBe(401);
+
+      const codes = emails.flatMap((email) => mailsTo(email).map(codeIn));
+      expect(codes).toHaveLength(5);
+      const texts = [...codes, ...emails];
+      expect(await tablesHolding(codes)).toEqual([]);
+      const histories = (await Promise.all(runs.map(historyText))).join('\n');
+      expect(histories).toContain('sendCode');
+      expect(texts.filter((text) => histories.includes(text))).toEqual([]);
+
+      expect(await verify(people.text, last)).toBe(200);
+      for (const email of [people.plain, people.later, people.recipient])
+        expect(await verify(email, codeIn(mailsTo(email)[0]))).toBe(200);
+      const logged = lines.join('\n');
+      expect(logged).toContain('"route":"/v1/auth/code/verify"');
+      expect(
+        texts.filter((text) => new RegExp(`(?<![\\w.])${text.replaceAll('.', '\\.')}(?![\\w])`).test(logged)),
+      ).toEqual([]);
+    } finally {
+      await workers.stop();
+      setLogLevel(config().LOG_LEVEL);
+      written.mockRestore();
+    }
+  }, 60_000);
 });
 
 describe('an engine that cannot be reached', () => {

@@ -1,7 +1,7 @@
 import { MailAddress } from '../../src/api/auth/addresses';
 import { secondsUntilAllowed } from '../../src/api/auth/caps';
 import { codeMailText } from '../../src/api/auth/code-mail';
-import { refreshCookie } from '../../src/api/auth/cookie';
+import { clearedCookie, cookieToken, mayUseCookie, refreshCookie } from '../../src/api/auth/cookie';
 import { isRecipientRefused } from '../../src/api/auth/mailer';
 
 describe('caps of code requests', () => {
@@ -35,6 +35,11 @@ describe('addresses', () => {
     ['a.b+c@x.test', 'a.b+c@x.test'],
     ["o'neil@x.test", "o'neil@x.test"],
     [`${'a'.repeat(247)}@x.test`, `${'a'.repeat(247)}@x.test`],
+    ['İ@x.test', 'i\u0307@x.test'],
+    ['J\u00FCrgen@x.test', 'j\u00FCrgen@x.test'],
+    ['\u0131@x.test', '\u0131@x.test'],
+    ['ana@xn--bcher-kva.test', 'ana@xn--bcher-kva.test'],
+    ['ana@localhost', 'ana@localhost'],
   ])('%j is taken as %j', (given, expected) => {
     expect(MailAddress.parse(given)).toBe(expected);
   });
@@ -52,9 +57,47 @@ describe('addresses', () => {
     '"a"@x.test',
     'a\u0007@x.test',
     `${'a'.repeat(248)}@x.test`,
+    '\u212Aim@x.test',
+    'kim@\u212A.test',
+    'a\uFF20x.test',
+    'a\uFF20b@x.test',
+    '\uFF41na@x.test',
+    'ana@\uFF58.test',
+    'ju\u0308rgen@x.test',
+    'ana@b\u00FCcher.test',
+    'ana@\u0131.test',
+    'ana@x\u3002test',
+    'ana@x.test.',
+    'ana@.test',
+    'ana@x..test',
+    'ana@-x.test',
+    'ana\u200B@x.test',
+    'ana\u202E@x.test',
+    'ana\u00A0b@x.test',
+    'ana\u2028@x.test',
+    'ana\0@x.test',
+    'ana@x.test\0',
+    'ana@x.test\n\nBcc: b@x.test',
+    'ana%0d%0aBcc: b@x.test',
+    'ana@[127.0.0.1]',
   ])('%j is refused', (given) => {
     expect(MailAddress.safeParse(given).success).toBe(false);
   });
+});
+
+test('no letter of another alphabet becomes one of ours by lower case, so that no spelling reaches the account of another', () => {
+  const letters = Array.from({ length: 0x110000 }, (_each, code) => code)
+    .filter((code) => code > 0x7f && (code < 0xd800 || code > 0xdfff))
+    .map((code) => String.fromCodePoint(code))
+    .filter((letter) => letter.toLowerCase() !== letter);
+  expect(letters.length).toBeGreaterThan(1_000);
+  const reaching = letters.filter((letter) => {
+    // A word character first, so that nothing is trimmed away.
+    const taken = MailAddress.safeParse(`a${letter}b@x.test`);
+    // eslint-disable-next-line no-control-regex -- ASCII is what is looked for
+    return taken.success && /^[\x00-\x7f]*$/.test(taken.data);
+  });
+  expect(reaching).toEqual([]);
 });
 
 describe('the cookie of a session', () => {
@@ -68,6 +111,42 @@ describe('the cookie of a session', () => {
 
   test('is Secure where the service is reached by https', () => {
     expect(refreshCookie('svc_rt_x', { ...options, baseUrl: 'https://api.example.test' })).toMatch(/; Secure$/);
+  });
+});
+
+describe('a cookie header', () => {
+  test.each<[string | undefined, string | undefined]>([
+    [undefined, undefined],
+    ['', undefined],
+    ['other=1', undefined],
+    ['svc_refresh=', undefined],
+    ['svc_refresh', undefined],
+    ['xsvc_refresh=a', undefined],
+    ['svc_refresh=a', 'a'],
+    ['theme=dark;svc_refresh = a=b ; x=y', 'a=b'],
+    ['svc_refresh=first; svc_refresh=second', 'first'],
+  ])('%j holds the token %j', (header, expected) => {
+    expect(cookieToken(header)).toBe(expected);
+  });
+
+  test('is emptied with the attributes that it was set with', () => {
+    expect(clearedCookie('https://api.example.test')).toBe(
+      'svc_refresh=; HttpOnly; SameSite=Lax; Path=/v1/auth; Max-Age=0; Secure',
+    );
+  });
+
+  test.each<[string | undefined, boolean]>([
+    [undefined, true],
+    ['https://api.example.test', true],
+    ['https://app.example.test', true],
+    ['https://api.example.test/', false],
+    ['http://api.example.test', false],
+    ['https://evil-api.example.test', false],
+    ['null', false],
+    ['', false],
+  ])('of a page of %j counts: %j', (origin, expected) => {
+    const given = { baseUrl: 'https://api.example.test/base', allowed: ['https://app.example.test'] };
+    expect(mayUseCookie(origin, given)).toBe(expected);
   });
 });
 

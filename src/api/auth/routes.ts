@@ -1,14 +1,34 @@
 import { noCredential } from '../core/access';
 import { config } from '../core/config';
 import { route } from '../core/route';
-import type { Route } from '../core/route';
-import { refreshCookie } from './cookie';
+import type { Answer, Route } from '../core/route';
+import { clearedCookie, refreshCookie } from './cookie';
 import { presentSession } from './present';
-import { AuthSession, CodeRequest, CodeRequested, CodeVerification, addressOf } from './schemas';
-import { requestCode, verifyCode } from './service';
+import {
+  AuthSession,
+  CodeRequest,
+  CodeRequested,
+  CodeVerification,
+  GoogleSignIn,
+  LogoutRequest,
+  RefreshRequest,
+  addressOf,
+} from './schemas';
+import { logOut, refreshSession, requestCode, signInWithGoogle, verifyCode } from './service';
+import type { IssuedSession } from './service';
 import { sessionSeconds } from './sessions';
+import { shownForLogout, shownForRefresh } from './shown';
 
 const SIGN_IN_BODY_BYTES_MAX = 65_536;
+
+/** A session in the body, and its refresh token as a cookie too. */
+function sessionAnswer(session: IssuedSession): Answer {
+  const cookie = refreshCookie(session.refreshToken, {
+    maxAgeSeconds: sessionSeconds(),
+    baseUrl: config().PUBLIC_BASE_URL,
+  });
+  return { status: 200, body: presentSession(session), headers: { 'Set-Cookie': cookie } };
+}
 
 export const authRoutes: Route[] = [
   route({
@@ -40,13 +60,51 @@ export const authRoutes: Route[] = [
     bodyBytesMax: SIGN_IN_BODY_BYTES_MAX,
     answers: { 200: AuthSession },
     fails: ['invalid_code', 'too_many_attempts'],
-    handle: async ({ body }) => {
-      const session = await verifyCode({ email: addressOf(body), code: body.code });
-      const cookie = refreshCookie(session.refreshToken, {
-        maxAgeSeconds: sessionSeconds(),
-        baseUrl: config().PUBLIC_BASE_URL,
-      });
-      return { status: 200, body: presentSession(session), headers: { 'Set-Cookie': cookie } };
+    handle: async ({ body }) => sessionAnswer(await verifyCode({ email: addressOf(body), code: body.code })),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/auth/google',
+    id: 'signInWithGoogle',
+    summary: 'Sign in with an id token of Google',
+    needs: noCredential,
+    action: 'auth:SignInWithGoogle',
+    inputCode: 'bad_request',
+    body: GoogleSignIn,
+    bodyBytesMax: SIGN_IN_BODY_BYTES_MAX,
+    answers: { 200: AuthSession },
+    fails: ['unauthorized'],
+    handle: async ({ body }) => sessionAnswer(await signInWithGoogle(body.id_token)),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/auth/refresh',
+    id: 'refreshSession',
+    summary: 'Get the next session token by a refresh token, of the body or of the cookie',
+    needs: noCredential,
+    action: 'auth:RefreshSession',
+    inputCode: 'bad_request',
+    body: RefreshRequest,
+    bodyBytesMax: SIGN_IN_BODY_BYTES_MAX,
+    answers: { 200: AuthSession },
+    fails: ['unauthorized', 'access_denied'],
+    handle: async ({ body, header }) => sessionAnswer(await refreshSession(shownForRefresh(body, header))),
+  }),
+  route({
+    method: 'post',
+    path: '/v1/auth/logout',
+    id: 'logOut',
+    summary: 'End the session of the bearer, of the refresh token or of the cookie, or all of its person',
+    needs: noCredential,
+    action: 'auth:LogOut',
+    inputCode: 'bad_request',
+    body: LogoutRequest,
+    bodyBytesMax: SIGN_IN_BODY_BYTES_MAX,
+    answers: { 204: null },
+    fails: ['unauthorized', 'access_denied'],
+    handle: async ({ body, header }) => {
+      await logOut(shownForLogout(body, header));
+      return { status: 204, headers: { 'Set-Cookie': clearedCookie(config().PUBLIC_BASE_URL) } };
     },
   }),
 ];

@@ -37,6 +37,25 @@ export const CodeVerification = z
   .refine(oneAddress, ONE_ADDRESS)
   .meta({ id: 'CodeVerification' });
 
+export const GoogleSignIn = z
+  .strictObject({ id_token: z.string().min(1).meta({ description: 'Id token that Google gave for our client id' }) })
+  .meta({ id: 'GoogleSignIn' });
+
+const refreshToken = z.string().optional();
+
+export const RefreshRequest = z
+  .strictObject({
+    refresh_token: refreshToken.meta({ description: 'The refresh token; without it that of the cookie counts' }),
+  })
+  .meta({ id: 'RefreshRequest' });
+
+export const LogoutRequest = z
+  .strictObject({
+    all: z.boolean().optional().meta({ description: 'End every session of the person; API keys stay' }),
+    refresh_token: refreshToken.meta({ description: 'Ends its session; beside it that of the bearer ends' }),
+  })
+  .meta({ id: 'LogoutRequest' });
+
 export const AuthSession = z
   .strictObject({
     access_token: z.string().meta({ description: 'Session token, the bearer credential of requests' }),

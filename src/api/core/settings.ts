@@ -76,6 +76,9 @@ const ladder = z
     }
   });
 const key = z.string().regex(/^[0-9a-fA-F]{64}$/, 'must be 32 bytes in hex');
+/** Scheme, host and port as browsers send them; anything else would never match. */
+const isOrigin = (text: string): boolean =>
+  /^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text;
 
 const addresses = {
   HOST: z
@@ -183,11 +186,27 @@ const keys = {
 const signIn = {
   ACCESS_TOKEN_TTL_SECONDS: seconds(900, 1).meta(about('api', 'life of a session token')),
   SESSION_TTL_DAYS: count(30).meta(about('api', 'life of a session')),
+  REFRESH_REUSE_GRACE: seconds(5).meta(about('api', 'seconds in which a spent refresh token is still taken')),
+  ALLOWED_ORIGINS: list
+    .refine((entries) => entries.every(isOrigin), 'must be a comma list of origins, as in https://app.example.com')
+    .meta(
+      about('api', 'origins, beside that of `PUBLIC_BASE_URL`, whose pages may use the refresh cookie', {
+        form: 'comma list of origins',
+      }),
+    ),
   AUTH_CODE_TTL_SECONDS: seconds(600, 1).meta(about(both, 'life of a sign-in code')),
   AUTH_CODE_PER_MINUTE: count(1).meta(about('api', 'codes for one address')),
   AUTH_CODE_PER_DAY: count(10).meta(about('api', 'codes for one address')),
   INVITES_PER_DAY: count(50).meta(about('api', 'members that one person adds in 24 hours')),
   AUTH_CODE_MAX_GUESSES: count(5).meta(about('api', 'wrong guesses that destroy a code')),
+  GOOGLE_CLIENT_ID: z
+    .string()
+    .optional()
+    .meta(about('api', 'client id that Google sign-in is for; unset: there is none', { form: 'text' })),
+  GOOGLE_JWKS_URL: z
+    .url({ protocol: /^https?$/ })
+    .default('https://www.googleapis.com/oauth2/v3/certs')
+    .meta(about('api', 'keys that Google signs with', { form: 'http or https URL' })),
   SMTP_URL: z
     .string()
     .optional()

@@ -46,6 +46,8 @@ export const up = ({ context }: Step): Promise<void> =>
     project_id text primary key references projects (id) on delete cascade,
     run_seen_at timestamptz(3), changed_at timestamptz(3) not null);
 
+  create index refresh_tokens_expiry_idx on refresh_tokens (expires_at);
+
   -- The mail of an invitation is due while this is null.
   alter table project_members add column run_seen_at timestamptz(3);
   create index project_members_unseen_idx on project_members (created_at)
@@ -57,7 +59,7 @@ export const down = ({ context }: Step): Promise<void> =>
   runSql(
     context,
     `
-  drop index project_members_list_idx, project_members_unseen_idx;
+  drop index project_members_list_idx, project_members_unseen_idx, refresh_tokens_expiry_idx;
   alter table project_members drop column run_seen_at;
   drop table project_pauses;
   drop index projects_list_idx;

@@ -1,9 +1,9 @@
-import { anyCredential } from '../core/access';
+import { accountCredential, anyCredential } from '../core/access';
 import { route } from '../core/route';
 import type { Route } from '../core/route';
 import { presentUser } from './present';
-import { UserOut } from './schemas';
-import { getUser } from './service';
+import { UserOut, UserUpdate } from './schemas';
+import { getUser, updateUser } from './service';
 
 export const userRoutes: Route[] = [
   route({
@@ -16,5 +16,20 @@ export const userRoutes: Route[] = [
     inputCode: 'bad_request',
     answers: { 200: UserOut },
     handle: async ({ caller }) => ({ status: 200, body: presentUser(await getUser(caller.userId)) }),
+  }),
+  route({
+    method: 'patch',
+    path: '/v1/users/me',
+    id: 'updateMe',
+    summary: 'Change the own account',
+    needs: accountCredential,
+    action: 'users:UpdateMe',
+    inputCode: 'bad_request',
+    body: UserUpdate,
+    answers: { 200: UserOut },
+    handle: async ({ caller, body }) => {
+      const user = await updateUser({ userId: caller.userId, name: body.name });
+      return { status: 200, body: presentUser(user) };
+    },
   }),
 ];
