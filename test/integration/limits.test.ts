@@ -1,4 +1,5 @@
 import request from 'supertest';
+import { networkOf } from '../../src/api/core/client-ip';
 import { config } from '../../src/api/core/config';
 import { db, query, queryOne } from '../../src/api/core/db';
 import { randomText } from '../../src/api/core/random';
@@ -76,6 +77,58 @@ describe('requests of one address', () => {
     while ((await peerCount()) < count && Date.now() < until) await new Promise((resolve) => setTimeout(resolve, 50));
     expect(await peerCount()).toBeGreaterThanOrEqual(count);
   }
+});
+
+describe('sign-in calls of one address', () => {
+  const call = (ip: string, path: 'code' | 'code/verify', email: string) =>
+    request(service.server)
+      .post(`/v1/auth/${path}`)
+      .set('X-Forwarded-For', ip)
+      .send(path === 'code' ? { email } : { email, code: '000000' });
+  const someone = (): string => `${randomText(8).toLowerCase()}@limits.test`;
+
+  beforeEach(() => {
+    jest.replaceProperty(config(), 'RATE_AUTH_LIMIT', 20);
+    jest.replaceProperty(config(), 'TRUST_PROXY', 1);
+  });
+
+  test('[limits 3] after twenty guesses the next call of either kind is refused, and refused ones do not count', async () => {
+    const ip = fresh();
+    const guesses = await Promise.all(Array.from({ length: 20 }, () => call(ip, 'code/verify', someone())));
+    expect(guesses.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 401));
+    const email = someone();
+    for (const path of ['code', 'code/verify'] as const) {
+      const refused = await call(ip, path, email);
+      expect([refused.status, refused.body.error.code]).toEqual([429, 'too_many_requests']);
+      expect(refused.headers['retry-after']).toBe('60');
+    }
+    expect(await query('select 1 from sign_in_codes where email = $1', [email])).toEqual([]);
+    expect((await call(fresh(), 'code', email)).status).toBe(202);
+    const counted = await queryOne<{ count: number }>(
+      `select sum(count)::int as count from rate_windows where kind = 'sign-in' and key = $1`,
+      [networkOf(ip)],
+    );
+    expect(counted?.count).toBe(20);
+  });
+
+  test('of many at once exactly twenty are let through, and other routes are not counted', async () => {
+    const ip = fresh();
+    const google = await request(service.server).post('/v1/auth/refresh').set('X-Forwarded-For', ip).send({});
+    expect(google.status).toBe(401);
+    const replies = await Promise.all(Array.from({ length: 40 }, () => call(ip, 'code/verify', someone())));
+    expect(replies.filter(({ status }) => status === 401)).toHaveLength(20);
+    expect(replies.filter(({ status }) => status === 429)).toHaveLength(20);
+  });
+
+  test('room comes back when the oldest calls have left the window', async () => {
+    const ip = fresh();
+    const second = Math.floor(Date.now() / 1000);
+    await query(
+      `insert into rate_windows (kind, key, second, count) values ('sign-in', $1, $2, 19), ('sign-in', $1, $3, 1)`,
+      [networkOf(ip), second - 300, second - 290],
+    );
+    expect((await call(ip, 'code/verify', someone())).status).toBe(401);
+  });
 });
 
 describe('the window that processes share', () => {

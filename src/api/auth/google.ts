@@ -2,11 +2,10 @@ import { createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose';
 import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { clock } from '../core/clock';
 import { config } from '../core/config';
-import { unauthorized, unavailable } from '../core/errors';
+import { ApiError, unauthorized, unavailable } from '../core/errors';
 import { errorFacts, log } from '../core/log';
 import { outbound } from '../core/outbound';
 import { MailAddress } from './addresses';
-import { addressNotVerified, googleNotConfigured } from './google-refusals';
 
 const ISSUERS = ['https://accounts.google.com', 'accounts.google.com'];
 const ALGORITHM = 'RS256';
@@ -35,12 +34,16 @@ class KeysUnavailable extends Error {}
  */
 export async function googlePerson(idToken: string): Promise<GooglePerson> {
   const { GOOGLE_CLIENT_ID: clientId, GOOGLE_JWKS_URL: keysUrl } = config();
-  if (clientId === undefined) throw googleNotConfigured();
+  if (clientId === undefined) {
+    throw new ApiError('google_sign_in_not_configured', 'Google sign-in is not set up here.');
+  }
   const claims = await claimsOf(idToken, { clientId, keys: keysAt(keysUrl) });
   if (claims === null) throw unauthorized();
   const email = MailAddress.safeParse(claims.email);
   // A text that says "true" is no proof: id tokens carry a boolean.
-  if (claims.email_verified !== true || !email.success) throw addressNotVerified();
+  if (claims.email_verified !== true || !email.success) {
+    throw new ApiError('email_not_verified', 'Google has not verified the address of this account.');
+  }
   return { email: email.data, name: nameOf(claims) };
 }
 

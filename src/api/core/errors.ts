@@ -21,6 +21,7 @@ export const catalog = {
   unauthorized: 401,
   invalid_code: 401,
   access_denied: 403,
+  email_not_verified: 403,
   plan_limit_reached: 403,
   TOOL_EGRESS_BLOCKED: 403,
   not_found: 404,
@@ -62,6 +63,7 @@ export const catalog = {
   TEXT_ENCODED_TOOL_CALL: 502,
   TOOL_AUTH_FAILED: 502,
   TOOL_HTTP_ERROR: 502,
+  google_sign_in_not_configured: 503,
   service_unavailable: 503,
   TOOL_TIMEOUT: 504,
 } as const satisfies Record<string, number>;

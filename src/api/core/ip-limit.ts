@@ -1,11 +1,12 @@
 import type { NextFunction, Request, Response } from 'express';
 import { clientIp, networkOf } from './client-ip';
 import { config } from './config';
+import { inTransaction } from './db';
 import { ApiError } from './errors';
 import { RequestLimit } from './request-limit';
+import { UNLIMITED_PATHS } from './route';
+import { takeFromWindow } from './sliding-windows';
 
-/** Operations, and the mailbox of local mode: asked by machines, and never refused. */
-const EXEMPT = new Set(['/health', '/openapi.json', '/dev/mailbox']);
 const RETRY_SECONDS = 60;
 
 const requests = new RequestLimit(() => ({
@@ -14,19 +15,30 @@ const requests = new RequestLimit(() => ({
 }));
 
 /** The address that a request comes from, behind the proxies that `TRUST_PROXY` counts. */
-export const ipOf = (req: Request): string =>
+const ipOf = (req: Request): string =>
   clientIp(req.socket.remoteAddress ?? '', req.get('X-Forwarded-For'), config().TRUST_PROXY);
 
 /** The refusal of an address that has asked too often. */
-export const tooManyRequests = (): ApiError =>
+const tooManyRequests = (): ApiError =>
   new ApiError('too_many_requests', 'Too many requests from this address.', {
     headers: { 'Retry-After': String(RETRY_SECONDS) },
   });
 
 /** Lets an address ask only so often, before anything else is looked at. Spec: Limits, all requests. */
 export async function limitByIp(req: Request, _res: Response, next: NextFunction): Promise<void> {
-  if (!EXEMPT.has(req.path) && !(await requests.take(networkOf(ipOf(req))))) throw tooManyRequests();
+  if (!UNLIMITED_PATHS.has(req.path) && !(await requests.take(networkOf(ipOf(req))))) throw tooManyRequests();
   next();
+}
+
+/** Lets an address ask for codes and show them only so often, exactly and over all processes. Spec: Limits, sign-in codes. */
+export async function limitSignIn(req: Request): Promise<void> {
+  const window = {
+    kind: 'sign-in',
+    key: networkOf(ipOf(req)),
+    windowSeconds: config().RATE_AUTH_WINDOW_SECONDS,
+    limit: config().RATE_AUTH_LIMIT,
+  };
+  if ((await inTransaction((tx) => takeFromWindow(window, tx))) !== null) throw tooManyRequests();
 }
 
 /** Writes what is counted and not written yet; called before a process closes its database. */

@@ -7,7 +7,7 @@ import { isDatabaseDown } from './db';
 import { ApiError, errorBody, notFound, unavailable } from './errors';
 import type { InputProblem } from './errors';
 import { serveEvents } from './event-stream';
-import { limitByIp } from './ip-limit';
+import { limitByIp, limitSignIn } from './ip-limit';
 import { errorFacts, log } from './log';
 import { withLogFacts } from './log-context';
 import { observe } from './metrics';
@@ -107,6 +107,7 @@ function serve(route: Route, gate: Gate) {
     span.rename(`${req.method} ${route.path}`);
     span.set({ 'http.route': route.path });
     const { project_id: projectId, ...rest } = req.params as Record<string, string>;
+    if (route.signIn === true) await limitSignIn(req);
     const admission = await gate(route, req.headers.authorization, projectId);
     res.locals.ids = {
       ...(projectId === undefined ? {} : { project_id: projectId }),

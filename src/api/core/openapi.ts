@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { catalog } from './errors';
 import type { ErrorCode } from './errors';
+import { UNLIMITED_PATHS } from './route';
 import type { Route } from './route';
 
 export const ErrorEnvelope = z
@@ -100,6 +101,7 @@ const sharedFailures = (route: Route): ErrorCode[] => [
   ...(route.needs.kind === 'none' || route.needs.kind === 'any' ? [] : (['access_denied'] as const)),
   ...(route.path.includes(':') ? (['not_found'] as const) : []),
   'bad_request',
+  ...(UNLIMITED_PATHS.has(route.path) ? [] : (['too_many_requests'] as const)),
   ...(route.body === undefined ? [] : ([route.inputCode, 'payload_too_large', 'unsupported_media_type'] as const)),
   'internal_error',
   'service_unavailable',

@@ -65,6 +65,8 @@ interface RouteDefinition<N extends Needs, P, Q, B> {
   query?: Q;
   body?: B;
   bodyBytesMax?: number;
+  /** Asks for a sign-in code or shows one: such calls of one address are counted together. */
+  signIn?: true;
   /** Schema of the body of each success status; null = no body. */
   answers: Record<number, z.ZodType | null>;
   /** The 200 answer is a file of this type, and no JSON. */
@@ -98,6 +100,9 @@ export type Route = Omit<
 > & {
   handle: (input: AnyInput) => Promise<Answer> | Answer;
 };
+
+/** Operations, and the mailbox of local mode: asked by machines, and never refused for being asked often. */
+export const UNLIMITED_PATHS: ReadonlySet<string> = new Set(['/health', '/openapi.json', '/dev/mailbox']);
 
 /** Declares one endpoint: mounted on Express, and listed into the OpenAPI document, from the same schemas. */
 export function route<

@@ -34,6 +34,9 @@ const seconds = (fallback: number, least = 0): z.ZodDefault<z.ZodCoercedNumber> 
   z.coerce.number().min(least).default(fallback);
 const count = (fallback: number, least = 1): z.ZodDefault<z.ZodCoercedNumber> =>
   z.coerce.number().int().min(least).default(fallback);
+/** No window reaches back further than a day: what is older is removed. */
+const window = (fallback: number): z.ZodDefault<z.ZodCoercedNumber> =>
+  z.coerce.number().int().min(1).max(86_400).default(fallback);
 const flag = (fallback: boolean): z.ZodType<boolean, string | undefined> =>
   z
     .enum(['true', 'false'])
@@ -235,9 +238,9 @@ const limits = {
     .default(0)
     .meta(about('api', 'proxies in front: so many addresses from the right of `X-Forwarded-For` stands the caller')),
   RATE_IP_LIMIT: count(3000).meta(about('api', 'requests of one address in the window')),
-  RATE_IP_WINDOW_SECONDS: count(300).meta(about(both, 'that window')),
+  RATE_IP_WINDOW_SECONDS: window(300).meta(about('api', 'that window')),
   RATE_AUTH_LIMIT: count(20).meta(about('api', 'codes asked for and shown by one address in the window')),
-  RATE_AUTH_WINDOW_SECONDS: count(300).meta(about(both, 'that window')),
+  RATE_AUTH_WINDOW_SECONDS: window(300).meta(about('api', 'that window')),
 };
 
 const plans = {
