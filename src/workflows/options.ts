@@ -57,7 +57,7 @@ export const codeMail: ActivityOptions = {
   retry: { initialInterval: '2s', backoffCoefficient: 2, maximumAttempts: 5 },
 };
 
-/** An invitation is worth more patience: eight tries over a good half hour. */
+/** An invitation is worth more patience: eight tries over about eleven minutes. */
 export const invitationMail: ActivityOptions = {
   taskQueue: 'deliveries',
   startToCloseTimeout: '30s',

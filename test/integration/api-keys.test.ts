@@ -205,11 +205,36 @@ describe('POST /v1/api-keys/{api_key_id}:rotate', () => {
     const rotated = await service.client(person.token).post(`/v1/api-keys/${made.body.id as string}:rotate`);
     expect(rotated.status).toBe(200);
     expect(rotated.body).toMatchObject({ id: made.body.id, name: 'turned', project_id: null });
+    expect(rotated.body.created_at).toBe(made.body.created_at);
+    expect(rotated.body.updated_at > made.body.updated_at).toBe(true);
     expect(rotated.body.key).toMatch(/^svc_sk_[0-9A-Za-z]{40}$/);
     expect(rotated.body.key).not.toBe(made.body.key);
     expect(rotated.body.key_prefix).toBe(rotated.body.key.slice(0, 12));
     expect((await service.client(made.body.key).get('/v1/users/me')).status).toBe(401);
     expect((await service.client(rotated.body.key).get('/v1/users/me')).status).toBe(200);
+  });
+
+  test('at once several times, or with a revocation, leaves one secret that works, or none', async () => {
+    const person = await service.signedIn();
+    const made = await create(person, { name: 'turned' });
+    const path = `/v1/api-keys/${made.body.id as string}`;
+    const client = service.client(person.token);
+    const working = async (answers: Reply[]): Promise<number> => {
+      const secrets = answers.flatMap(({ status, body }) => (status === 200 ? [body.key as string] : []));
+      const uses = await Promise.all(secrets.map((secret) => service.client(secret).get('/v1/users/me')));
+      return uses.filter(({ status }) => status === 200).length;
+    };
+    const turned = await Promise.all([1, 2, 3].map(() => client.post(`${path}:rotate`)));
+    expect(turned.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(await working(turned)).toBe(1);
+    const [gone, late, again] = await Promise.all([
+      client.delete(path),
+      client.post(`${path}:rotate`),
+      client.delete(path),
+    ]);
+    expect([gone.status, again.status].sort()).toEqual([204, 404]);
+    expect([200, 404]).toContain(late.status);
+    expect(await working([late])).toBe(0);
   });
 
   test('needs a signed-in person and an own key', async () => {
@@ -275,6 +300,19 @@ describe('what a key reaches', () => {
     expect(await key.get(`/v1/projects/${other.id}`)).toMatchObject(denied);
     expect(await key.get(`/v1/projects/${strange.id}`)).toMatchObject(missing);
     expect(await key.get(`/v1/projects/${newId('project')}`)).toMatchObject(missing);
+  });
+
+  test("a key of a project goes with it, and the user's other keys stay", async () => {
+    const person = await service.signedIn();
+    const [gone, kept] = [await service.project(person), await service.project(person)];
+    const keys = await Promise.all([gone, kept].map(({ id }) => service.apiKey(person, { projectId: id })));
+    const [lost = '', left = ''] = keys;
+    const id = await idOfKey(lost);
+    expect((await service.client(lost).get('/v1/projects')).body.data).toMatchObject([{ id: gone.id }]);
+    await query('delete from projects where id = $1', [gone.id]);
+    expect((await service.client(lost).get(`/v1/projects/${gone.id}`)).status).toBe(401);
+    expect(await service.client(person.token).get(`/v1/api-keys/${id}`)).toMatchObject(missing);
+    expect((await service.client(left).get(`/v1/projects/${kept.id}`)).status).toBe(200);
   });
 
   test('an account-scoped key: every project of its user, now and later', async () => {

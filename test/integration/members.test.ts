@@ -334,6 +334,11 @@ describe('the cap of invitations', () => {
 describe('reading', () => {
   test('lists everybody, oldest first, in pages that rows added later do not shift', async () => {
     const given = await team();
+    const age = `case role when 'owner' then 3 when 'admin' then 2 else 1 end`;
+    await query(
+      `update project_members set created_at = created_at - make_interval(secs => ${age}) where project_id = $1`,
+      [given.projectId],
+    );
     const client = service.client(given.member.token);
     const first = await client.get(`${given.at}?limit=2`);
     expect(first.status).toBe(200);
@@ -471,6 +476,32 @@ describe('changing a role', () => {
   });
 });
 
+test('many changes at once end well: nothing hangs, nothing is unforeseen, and there is one owner', async () => {
+  const given = await team();
+  const emails = Array.from({ length: 6 }, freshEmail);
+  const people = await Promise.all([service.signedIn(), service.signedIn(), service.signedIn()]);
+  for (const person of people) await service.member(given.projectId, person, 'admin');
+  const ids = await Promise.all([...people, given.admin, given.member].map(given.idOf));
+  const owner = service.client(given.owner.token);
+  const answers = await Promise.all([
+    ...emails.flatMap((email) => [add(given.owner, given, { email }), add(people[0], given, { email })]),
+    ...ids.flatMap((id) => [
+      owner.patch(`${given.at}/${id}`, { role: 'member' }),
+      owner.delete(`${given.at}/${id}`),
+      ...people.map(({ token }) => service.client(token).delete(`${given.at}/${id}`)),
+    ]),
+    ...people.map(({ token }) => service.client(token).get(given.at)),
+  ]);
+  for (const { status } of answers) expect([200, 201, 204, 403, 404, 409]).toContain(status);
+  for (const id of ids) expect((await owner.get(`${given.at}/${id}`)).status).toBe(404);
+  const rows = await query<{ email: string; role: string }>(
+    'select email, role from project_members where project_id = $1 order by email',
+    [given.projectId],
+  );
+  expect(rows.filter(({ role }) => role === 'owner')).toHaveLength(1);
+  expect(rows.map(({ email }) => email).sort()).toEqual([...emails, given.owner.email].sort());
+});
+
 describe('removing', () => {
   test('[members 3] a member leaves, and finds the project no more', async () => {
     const given = await team();
@@ -588,6 +619,22 @@ describe('the mail', () => {
     return { memberId, email, given };
   }
 
+  /** How often each activity of a run is tried. */
+  async function retriesOf(workflowId: string): Promise<object[]> {
+    const { events } = await engine().workflow.getHandle(workflowId).fetchHistory();
+    return (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: scheduled }) => {
+      if (scheduled?.retryPolicy == null) return [];
+      const { maximumAttempts, backoffCoefficient, initialInterval, maximumInterval } = scheduled.retryPolicy;
+      return {
+        activity: scheduled.activityType?.name,
+        attempts: maximumAttempts,
+        coefficient: backoffCoefficient,
+        firstSeconds: Number(initialInterval?.seconds),
+        mostSeconds: Number(maximumInterval?.seconds),
+      };
+    });
+  }
+
   test('leaves by the run mail/pmem_…, whose history holds ids only', async () => {
     const given = await team();
     await query(`update projects set name = 'a canary of names' where id = $1`, [given.projectId]);
@@ -604,6 +651,14 @@ describe('the mail', () => {
       ProjectId: given.projectId,
       ResourceType: 'project_member',
       ResourceId: added.body.id,
+    });
+    const [tries] = await retriesOf(handle.workflowId);
+    expect(tries).toEqual({
+      activity: 'sendInvitation',
+      attempts: 8,
+      coefficient: 2,
+      firstSeconds: 5,
+      mostSeconds: 600,
     });
     const history = Buffer.from(JSON.stringify(await handle.fetchHistory())).toString();
     const texts = history + Buffer.from(history.match(/[A-Za-z0-9+/=]{8,}/g)?.join('') ?? '', 'base64').toString();

@@ -54,7 +54,7 @@ export async function prepareInvitation(memberId: string): Promise<PreparedInvit
   const row = await queryOne<{ email: string; name: string; inviter: string | null; suppressed: boolean }>(
     `update project_members m set run_seen_at = coalesce(m.run_seen_at, $2)
      from projects p where m.id = $1 and p.id = m.project_id and p.deleted_at is null
-     returning m.email, p.name, m.email in (select email from suppressed_addresses) as suppressed,
+     returning m.email, p.name, exists (select 1 from suppressed_addresses s where s.email = m.email) as suppressed,
        (select coalesce(nullif(trim(u.name), ''), u.email) from users u where u.id = m.invited_by_user_id) as inviter`,
     [memberId, clock.now()],
   );
