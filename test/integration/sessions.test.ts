@@ -349,6 +349,43 @@ describe('POST /v1/auth/logout', () => {
   });
 });
 
+describe('a bearer that is none', () => {
+  const head = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+  test('a refresh token, and the cookie alone, open no other route', async () => {
+    const { refresh: token } = await signIn(service);
+    expect(await works(token)).toBe(401);
+    expect((await service.client().get('/v1/users/me', cookieOf(token))).status).toBe(401);
+  });
+
+  test('a session token under a header that asks for less, with the right signature, with none and with an empty one', async () => {
+    const { access } = await signIn(service);
+    const [header = '', payload = '', signature = ''] = access.split('.');
+    const given = JSON.parse(Buffer.from(header, 'base64url').toString()) as object;
+    for (const alg of ['none', 'None', 'nOnE', '', 'hs256', 'HS256 ', 'RS256', 'ES256', null, undefined]) {
+      for (const proof of [signature, '', 'AA']) {
+        expect(await works(`${head({ ...given, alg })}.${payload}.${proof}`)).toBe(401);
+      }
+      expect(await works(`${head({ ...given, alg })}.${payload}`)).toBe(401);
+    }
+  });
+
+  test('a session token with claims of another, or a part too many', async () => {
+    const [one, other] = [await signIn(service), await signIn(service)];
+    const [header = '', payload = '', signature = ''] = one.access.split('.');
+    const stolen = other.access.split('.')[1] ?? '';
+    for (const token of [
+      `${header}.${stolen}.${signature}`,
+      `${one.access}.`,
+      `${one.access}.${signature}`,
+      `${header}.${payload}.${signature.slice(0, -1)}`,
+      `${head({ alg: 'HS256', typ: 'JWT', b64: false, crit: ['b64'] })}.${payload}.${signature}`,
+    ])
+      expect(await works(token)).toBe(401);
+    expect(await works(one.access)).toBe(200);
+  });
+});
+
 describe('one code', () => {
   const verify = (email: string, code: string): Promise<Reply> =>
     service.client().post('/v1/auth/code/verify', { email, code });

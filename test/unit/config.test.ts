@@ -42,6 +42,12 @@ test.each([
   ['TOOL_EGRESS_ALLOWED_HOSTS', 'good.test,http://bad.test'],
   ['TOOL_EGRESS_ALLOWED_HOSTS', '10.0.0.0/33'],
   ['EGRESS_DENIED_CIDRS', '10.0.0.0/8,host.test'],
+  ['ALLOWED_ORIGINS', '*'],
+  ['ALLOWED_ORIGINS', 'null'],
+  ['ALLOWED_ORIGINS', 'https://app.test,https://app.test/'],
+  ['ALLOWED_ORIGINS', 'https://App.test'],
+  ['GOOGLE_JWKS_URL', 'file:///keys'],
+  ['REFRESH_REUSE_GRACE', '-1'],
   ['SMTP_URL', undefined],
   ['MAIL_FROM', ''],
 ])('%s = %s stops the process and is named', (name, value) => {

@@ -28,6 +28,13 @@ test('files that the documents name are there', () => {
   expect(named.filter((path) => !places(path).some((place) => existsSync(join(ROOT, place))))).toEqual([]);
 });
 
+test('the tests that the page on security names are there', () => {
+  const named = [...read('docs/security.md').matchAll(/`(test\/[\w./-]+)`: “([^”]+)”/g)];
+  expect(named.length).toBeGreaterThan(30);
+  const missing = named.filter(([, path = '', title = '']) => !read(path).includes(title.replace(/\s+/g, ' ')));
+  expect(missing.map(([text]) => text)).toEqual([]);
+});
+
 test('every type of workflow has its picture', () => {
   const types = [...read('src/workflows/index.ts').matchAll(/export \{ ([^}]+) \}/g)].flatMap(([, names]) =>
     (names ?? '').split(', '),

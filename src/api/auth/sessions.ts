@@ -109,7 +109,7 @@ export async function revoke({ familyIds, refreshTokens }: ShownSessions, all: b
     : `s.id in (select f.id from session_families f where ${shown})`;
   await query(
     `update session_families set revoked_at = $3 where id in (
-       select s.id from session_families s where ${which} and s.revoked_at is null order by s.id for update)`,
+       select s.id from session_families s where ${which} and s.revoked_at is null and s.expires_at > $3 order by s.id for update)`,
     [familyIds, refreshTokens.map(digestOfSecret), now],
   );
 }
