@@ -98,6 +98,7 @@ export const authRoutes: Route[] = [
     id: 'logOut',
     summary: 'End the session of the bearer, of the refresh token or of the cookie, or all of its person',
     needs: noCredential,
+    bearerOptional: true,
     action: 'auth:LogOut',
     inputCode: 'bad_request',
     body: LogoutRequest,

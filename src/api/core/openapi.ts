@@ -96,6 +96,11 @@ function parametersOf(route: Route, components: Json): Json[] {
   return [...path, ...query];
 }
 
+const securityOf = ({ needs, bearerOptional }: Route): object[] => {
+  if (bearerOptional === true) return [{}, { bearer: [] }];
+  return needs.kind === 'none' ? [] : [{ bearer: [] }];
+};
+
 const sharedFailures = (route: Route): ErrorCode[] => [
   ...(route.needs.kind === 'none' ? [] : (['unauthorized'] as const)),
   ...(route.needs.kind === 'none' || route.needs.kind === 'any' ? [] : (['access_denied'] as const)),
@@ -151,7 +156,7 @@ export function openApiDocument(routes: Route[], serverUrl: string): Json {
       tags: [route.action.split(':')[0]],
       'x-action': route.action,
       ...(route.needs.kind === 'project' ? { 'x-required-role': route.needs.role } : {}),
-      security: route.needs.kind === 'none' ? [] : [{ bearer: [] }],
+      security: securityOf(route),
       parameters: parametersOf(route, components),
       ...(route.body === undefined
         ? {}

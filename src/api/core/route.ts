@@ -65,6 +65,8 @@ interface RouteDefinition<N extends Needs, P, Q, B> {
   query?: Q;
   body?: B;
   bodyBytesMax?: number;
+  /** Takes a bearer where one comes, though it needs none; the handler reads the header. */
+  bearerOptional?: true;
   /** Asks for a sign-in code or shows one: such calls of one address are counted together. */
   signIn?: true;
   /** Schema of the body of each success status; null = no body. */
