@@ -1,9 +1,12 @@
 import type { Mailer } from '../api/auth/mailer';
 import { agentDeletionSweep } from '../api/agents/deletion';
 import { generationSweep } from '../api/generations/runs';
-import { agentActivities } from './agents.activities';
+import { projectDeletionSweep } from '../api/projects/deletion';
+import { projectPauseSweep } from '../api/projects/pausing';
+import { deletionActivities } from './deletions.activities';
 import { generationActivities } from './generations.activities';
 import { mailActivities } from './mail.activities';
+import { projectActivities } from './projects.activities';
 import { reencryptionActivities } from './reencryption.activities';
 import { sweepActivities } from './sweeps.activities';
 import { traceActivities } from './traces.activities';
@@ -15,13 +18,14 @@ export interface ActivityDependencies {
 
 /** Every activity of the service, in one flat space of names. */
 export const createActivities = ({ mailer }: ActivityDependencies) => ({
-  ...agentActivities(),
+  ...deletionActivities(),
   ...generationActivities(),
   ...mailActivities({ mailer }),
   ...webhookActivities(),
   ...reencryptionActivities(),
+  ...projectActivities({ held: [] }),
   ...traceActivities(),
-  ...sweepActivities({ kinds: [generationSweep, agentDeletionSweep] }),
+  ...sweepActivities({ kinds: [generationSweep, agentDeletionSweep, projectDeletionSweep, projectPauseSweep] }),
 });
 
 export type Activities = ReturnType<typeof createActivities>;

@@ -1,7 +1,14 @@
 import type { RunInput } from '../api/core/temporal';
 
 /** Kinds of rows that belong to a run, mostly by their table; a worker's activities know what each stands for. */
-export const SWEEP_KINDS = ['generations', 'webhook_deliveries', 'sign_in_codes', 'agent_deletions'] as const;
+export const SWEEP_KINDS = [
+  'generations',
+  'webhook_deliveries',
+  'sign_in_codes',
+  'agent_deletions',
+  'project_deletions',
+  'project_pauses',
+] as const;
 
 /** Tables that `sweepExpired` clears for the Schedule `sweep/auth`. */
 export const AUTH_TABLES = [

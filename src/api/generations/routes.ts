@@ -105,6 +105,7 @@ export const generationRoutes = [
       'IDEMPOTENCY_KEY_REUSED',
       'PROJECT_PAUSED',
       'PROJECT_ARCHIVED',
+      'MODEL_NOT_PRICED',
       ...runFailures,
     ],
     handle: async ({ project, caller, requestId, params, query, body, header }) => {
