@@ -194,6 +194,32 @@ try {
   const deletion = `delete/${doomed.agent.id}`;
   await until(async () => (await engine.workflow.getHandle(deletion).describe()).status.name === 'COMPLETED');
   await save('agentDeletion', deletion);
+  // Paused and resumed, and then deleted with a paused run in it.
+  const doomedProject = await post('/v1/projects', { name: 'doomed' });
+  const inDoomed = `/v1/projects/${doomedProject.id}`;
+  const settledPause = async () =>
+    (await engine.workflow.getHandle(`pause/${doomedProject.id}`).describe()).status.name;
+  await post(`${inDoomed}/pause`);
+  await until(async () => (await settledPause()) === 'COMPLETED');
+  await save('projectPause', `pause/${doomedProject.id}`);
+  const ownProvider = await post(`${inDoomed}/ai-providers`, {
+    name: 'local',
+    provider: 'custom',
+    default_model: 'doomed-project',
+    base_url: local.modelServerUrl,
+  });
+  const ownTool = await post(`${inDoomed}/tools`, { name: 'ask_client', type: 'client', parameters });
+  const ownAgent = await post(`${inDoomed}/agents`, {
+    ai_provider_id: ownProvider.id,
+    model: 'doomed-project',
+    tool_bindings: [{ tool_id: ownTool.id }],
+  });
+  await post(`${inDoomed}/resume`);
+  local.modelServer.script('doomed-project', [asking]);
+  await post(`${inDoomed}/agents/${ownAgent.id}/generate?wait=true`, { messages: [{ role: 'user', content: 'go' }] });
+  await call('DELETE', `${inDoomed}?force=true`, undefined, token);
+  await until(ended(`delete/${doomedProject.id}`));
+  await save('projectDeletion', `delete/${doomedProject.id}`);
   const purged = (await run('purged', [{ text: 'done' }], true)).result.trace_id;
   await call('DELETE', `${at}/traces/${purged}/content`, undefined, token);
   await until(async () => (await engine.workflow.getHandle(`purge/${purged}`).describe()).status.name !== 'RUNNING');

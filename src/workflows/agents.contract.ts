@@ -8,20 +8,3 @@ export interface AgentDeletionInput {
 
 /** The workflow's id, derived from the agent's, so that a second start changes nothing. */
 export const agentDeletionId = (agentId: string): string => `delete/${agentId}`;
-
-/** Names the row of what is being deleted. */
-export interface DeleteBatchInput {
-  kind: 'agent';
-  id: string;
-}
-
-/** What one batch came to. */
-export interface DeleteBatchResult {
-  generations: number;
-  traces: number;
-  /** Whether something may be left. */
-  more: boolean;
-}
-
-/** Sums of the batches of one run. */
-export type DeletionCounts = Omit<DeleteBatchResult, 'more'>;

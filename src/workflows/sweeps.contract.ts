@@ -7,6 +7,8 @@ export const SWEEP_KINDS = [
   'sign_in_codes',
   'invitations',
   'agent_deletions',
+  'project_deletions',
+  'project_pauses',
 ] as const;
 
 /** Tables that `sweepExpired` clears for the Schedule `sweep/auth`. */

@@ -20,24 +20,24 @@ beforeAll(async () => {
 afterAll(() => receiver.close());
 
 /** An agent with 300 generations, each in a trace of its own: five running, five paused, the others settled. */
-async function busyAgent(gate: string): Promise<{ agentId: string; openIds: string[] }> {
-  const tool = await buildClientTool(runs.space, { name: 'ask' });
-  const running = await runs.agent([{ text: 'late', hold: gate }], { tool_bindings: [{ tool_id: tool.id }] });
-  const pausing = await runs.agent([{ toolCalls: [{ name: 'ask', args: { order_id: '1' } }] }]);
+async function busyAgent(gate: string, within: Runs = runs): Promise<{ agentId: string; openIds: string[] }> {
+  const tool = await buildClientTool(within.space, { name: 'ask' });
+  const running = await within.agent([{ text: 'late', hold: gate }], { tool_bindings: [{ tool_id: tool.id }] });
+  const pausing = await within.agent([{ toolCalls: [{ name: 'ask', args: { order_id: '1' } }] }]);
   const openIds: string[] = [];
-  for (let index = 0; index < EACH; index += 1) openIds.push(await runs.begin(running.id));
+  for (let index = 0; index < EACH; index += 1) openIds.push(await within.begin(running.id));
   for (const generationId of openIds) await service.modelServer.waitForCall({ generationId });
-  await runs.space.api.patch(runs.at(`/agents/${running.id}`), { model: pausing.model });
+  await within.space.api.patch(within.at(`/agents/${running.id}`), { model: pausing.model });
   const paused: string[] = [];
-  for (let index = 0; index < EACH; index += 1) paused.push(await runs.begin(running.id));
-  for (const id of paused) await runs.reached(id, 'requires_action');
-  await settled(running.id);
+  for (let index = 0; index < EACH; index += 1) paused.push(await within.begin(running.id));
+  for (const id of paused) await within.reached(id, 'requires_action');
+  await settled(running.id, within.space.projectId);
   return { agentId: running.id, openIds: [...openIds, ...paused] };
 }
 
 /** Generations that ended before, with content, written at once. */
-async function settled(agentId: string): Promise<void> {
-  const bind = [runs.space.projectId, agentId, agentId.slice(-8), SETTLED];
+async function settled(agentId: string, projectId: string): Promise<void> {
+  const bind = [projectId, agentId, agentId.slice(-8), SETTLED];
   await service.rows(
     `with numbers as (select 'x' || $3 || lpad(n::text, 7, '0') as id from generate_series(1, $4::int) as n),
      made as (insert into traces (id, project_id, agent_id, created_at, updated_at)
@@ -103,3 +103,47 @@ test.each(['deletion-cancelled', 'deletion-page'])(
   },
   150_000,
 );
+
+/** Rows of a project by table, over every table that names projects; those without any are left out. */
+async function leftOfProject(projectId: string): Promise<Record<string, number>> {
+  const tables = await service.rows<{ name: string }>(
+    `select table_name as name from information_schema.columns where table_schema = current_schema() and column_name = 'project_id'`,
+  );
+  const counts: Record<string, number> = {};
+  for (const { name } of tables) {
+    const { n } = await service.row<{ n: number }>(`select count(*)::int as n from "${name}" where project_id = $1`, [
+      projectId,
+    ]);
+    if (n > 0) counts[name] = n;
+  }
+  const { n } = await service.row<{ n: number }>('select count(*)::int as n from projects where id = $1', [projectId]);
+  return n === 0 ? counts : { ...counts, projects: n };
+}
+
+test('[projects 7] killed in the middle of the deletion of a project: nothing of it is left, and every run was cancelled', async () => {
+  const point = 'deletion-page';
+  const own = new Runs(service, await service.workspace());
+  const { projectId } = own.space;
+  const gate = `project-${point}`;
+  const { openIds } = await busyAgent(gate, own);
+  expect(await leftOfProject(projectId)).toMatchObject({ projects: 1, generations: SETTLED + 2 * EACH });
+  service.hold(point);
+  expect((await own.space.api.delete(`${own.space.at}?force=true`)).status).toBe(204);
+  expect((await own.space.api.get(own.space.at)).status).toBe(404);
+  await service.held(point, 20_000);
+  expect(await leftOfProject(projectId)).toMatchObject({ projects: 1, deletions: 1 });
+  await service.kill('worker');
+  service.letGo(point);
+  await service.local.start('worker');
+  await eventually(
+    async () => {
+      expect(await leftOfProject(projectId)).toEqual({});
+    },
+    { timeoutMs: 60_000, intervalMs: 250 },
+  );
+  for (const id of openIds) expect(await service.runStatus(id)).toBe('CANCELLED');
+  await eventually(async () => {
+    expect(await service.runStatus(`delete/${projectId}`)).toBe('COMPLETED');
+  });
+  service.modelServer.release(gate);
+}, 150_000);

@@ -89,6 +89,21 @@ describe('retention', () => {
     expect((await create(person, 401)).status).toBe(403);
   });
 
+  test('of a project that stands is held to the plan too', async () => {
+    usePlans({});
+    const person = await service.signedIn();
+    const project = created(await create(person)) as { id: string };
+    const change = (days: number | null): Promise<Reply> =>
+      service.client(person.token).patch(`/v1/projects/${project.id}`, { trace_content_retention_days: days });
+    const limit = { plan: 'free', resource: 'retention', limit: 7 };
+    expect(refusal(await change(8))).toEqual([403, 'plan_limit_reached', limit]);
+    expect(refusal(await change(null))).toEqual([403, 'plan_limit_reached', limit]);
+    expect((await change(2)).body.trace_content_retention_days).toBe(2);
+    await grant(person.userId, 'pro');
+    expect((await change(30)).body.trace_content_retention_days).toBe(30);
+    expect(refusal(await change(31))).toEqual([403, 'plan_limit_reached', { ...limit, plan: 'pro', limit: 30 }]);
+  });
+
   test('has no end only where the plan has none', async () => {
     usePlans({ free: { projects: null, retention_days: null } });
     const person = await service.signedIn();

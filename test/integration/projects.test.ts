@@ -51,7 +51,7 @@ describe('POST /v1/projects', () => {
       max_orchestration_run_depth: 3,
       audit_reads_enabled: true,
       managed_conversion: false,
-      require_priced_model: false,
+      require_priced_model: true,
       trace_content_mode: 'full',
       trace_content_retention_days: 7,
     };
@@ -76,7 +76,7 @@ describe('POST /v1/projects', () => {
     ['a flag that is a text', { name: 'x', audit_reads_enabled: 'true' }, 'audit_reads_enabled'],
     ['no days', { name: 'x', trace_content_retention_days: 0 }, 'trace_content_retention_days'],
     ['a mode that does not exist', { name: 'x', trace_content_mode: 'some' }, 'trace_content_mode'],
-    ['priced models only, not in this build', { name: 'x', require_priced_model: true }, 'require_priced_model'],
+    ['a price rule that is a text', { name: 'x', require_priced_model: 'yes' }, 'require_priced_model'],
     ['an empty idempotency key', { name: 'x', idempotency_key: '' }, 'idempotency_key'],
     ['a long idempotency key', { name: 'x', idempotency_key: 'k'.repeat(256) }, 'idempotency_key'],
   ])('refuses %s', async (_case, body, path) => {

@@ -296,13 +296,14 @@ test('a tool of another project, unknown or malformed is not found', async () =>
 });
 
 test.each([
-  ["status = 'archived'", 'PROJECT_ARCHIVED'],
-  ["paused_at = now(), pause_reason = 'over_limit'", 'PROJECT_PAUSED'],
-])('in a project that is %s nothing is called: %s', async (change, code) => {
+  // An archived project refuses every change before anybody looks for what is to be changed.
+  ["status = 'archived'", 'PROJECT_ARCHIVED', [409, 'PROJECT_ARCHIVED']],
+  ["paused_at = now(), pause_reason = 'over_limit'", 'PROJECT_PAUSED', [404, 'not_found']],
+])('in a project that is %s nothing is called: %s', async (change, code, missing) => {
   const id = await tool();
   await query(`update projects set ${change} where id = $1`, [projectId]);
   expect(codeOf(await call(id))).toEqual([409, code]);
-  expect(codeOf(await call('tool_0000000000000000'))).toEqual([404, 'not_found']);
+  expect(codeOf(await call('tool_0000000000000000'))).toEqual(missing);
   expect(receiver.requests).toHaveLength(0);
 });
 

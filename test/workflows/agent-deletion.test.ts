@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
-import type { DeleteBatchResult } from '../../src/workflows/agents.contract';
+import type { DeleteBatchResult } from '../../src/workflows/deletions.contract';
 import { freshId, withWorker } from '../support/workflow-run';
 
 Runtime.install({ logger: new DefaultLogger('ERROR') });

@@ -53,6 +53,8 @@ test('every type of workflow, and each way in which a generation ends or waits, 
     'reencryption-contents',
     'reencryption-agents',
     'agentDeletion',
+    'projectDeletion',
+    'projectPause',
   ];
   expect(saved.map((name) => name.replace(/\.json$/, '')).sort()).toEqual(kinds.sort());
 });

@@ -5,8 +5,9 @@ import { ApiError, notFound } from '../core/errors';
 import { faultPoint } from '../core/faults';
 import { isId, newId } from '../core/ids';
 import { listByOffset } from '../core/pages';
+import { recordDeletion } from '../projects/deletions';
 import { openBindings, storeCredentials, storedBindings } from './bindings';
-import { recordDeletion, startAgentDeletion } from './deletion';
+import { deletionOf, startAgentDeletion } from './deletion';
 import { Agent } from './models';
 import { checkedOutputSchema } from './output-schema';
 import { assertReferences } from './references';
@@ -102,7 +103,7 @@ export async function deleteAgent(
         },
       });
     }
-    if (ran) await recordDeletion({ projectId, agentId }, tx);
+    if (ran) await recordDeletion(deletionOf({ projectId, agentId }), tx);
     await agent.destroy({ transaction: tx });
     return ran;
   });
@@ -133,11 +134,19 @@ export async function servedAgent(
   projectId: string,
   agentId: string,
   tx?: Tx,
-): Promise<{ id: string; version: number; config: ServedConfig; defaultModel: string | null } | null> {
+): Promise<{
+  id: string;
+  version: number;
+  config: ServedConfig;
+  defaultModel: string | null;
+  /** Whether the project refuses models without a price. */
+  needsPrice: boolean;
+} | null> {
   if (!isId('agent', agentId)) return null;
   const lock = tx === undefined ? '' : ' for key share of a';
   return queryOne(
-    `select a.id, a.version, a.config, p.default_model as "defaultModel" from agents a
+    `select a.id, a.version, a.config, p.default_model as "defaultModel", r.require_priced_model as "needsPrice"
+     from agents a join projects r on r.id = a.project_id
      left join ai_providers p on p.project_id = a.project_id and p.id = a.config ->> 'ai_provider_id'
      where a.project_id = $1 and a.id = $2${lock}`,
     [projectId, agentId],

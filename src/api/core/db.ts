@@ -96,6 +96,14 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   return constraint === undefined || cause.constraint === constraint;
 }
 
+const FOREIGN_KEY_VIOLATION = '23503';
+
+/** Whether a row was to be written for a project whose own row went while the request was under way. */
+export function isProjectGone(error: unknown): boolean {
+  const cause = driverError(error);
+  return cause?.code === FOREIGN_KEY_VIOLATION && cause.constraint?.endsWith('_project_id_fkey') === true;
+}
+
 const CONNECTION_CODES = new Set(['57P01', '57P02', '57P03', '53300', 'ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ENOENT']);
 
 /** Whether an error says that the database could not be reached or went away, and not that the statement was wrong. */

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { BODY_BYTES_MAX, readBody } from './body';
 import { clock } from './clock';
 import { config } from './config';
-import { isDatabaseDown } from './db';
+import { isDatabaseDown, isProjectGone } from './db';
 import { ApiError, errorBody, notFound, unavailable } from './errors';
 import type { InputProblem } from './errors';
 import { serveEvents } from './event-stream';
@@ -12,6 +12,7 @@ import { errorFacts, log } from './log';
 import { withLogFacts } from './log-context';
 import { observe } from './metrics';
 import { newRequestId } from './request-id';
+import { closedWhileArchived } from './route';
 import type { Admission, Answer, Route } from './route';
 import { openSpan } from './tracing';
 import type { OpenSpan } from './tracing';
@@ -118,6 +119,9 @@ function serve(route: Route, gate: Gate) {
     const query = parseInput(route.query, req.query, 'bad_request', 'query.');
     const body = route.body === undefined ? {} : parseInput(route.body, raw, route.inputCode, '');
     const params = parseParams(route.params, rest);
+    if (admission.project?.status === 'archived' && closedWhileArchived(route)) {
+      throw new ApiError('PROJECT_ARCHIVED', 'The project is archived.');
+    }
     const answer = await route.handle({
       caller: admission.caller,
       project: admission.project,
@@ -234,6 +238,7 @@ function asApiError(error: unknown, requestId: string): ApiError {
   if (error instanceof URIError || (error as { status?: unknown }).status === 400) {
     return new ApiError('bad_request', 'The request is malformed.');
   }
+  if (isProjectGone(error)) return notFound();
   if (isDatabaseDown(error)) {
     log.warn({ msg: 'database unreachable', request_id: requestId, ...errorFacts(error) });
     return unavailable();

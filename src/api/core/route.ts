@@ -81,8 +81,12 @@ interface RouteDefinition<N extends Needs, P, Q, B> {
   fails?: ErrorCode[];
   /** Exempt from logs of one line a request. */
   quiet?: boolean;
+  /** A change of a project that is also taken while the project is archived. */
+  whileArchived?: boolean;
   handle: (input: RouteInput<N, P, Q, B>) => Promise<Answer> | Answer;
 }
+
+const archived: ErrorCode = 'PROJECT_ARCHIVED';
 
 /** Input of a route whose schemas are not known here. */
 export interface AnyInput {
@@ -106,6 +110,17 @@ export type Route = Omit<
 /** Operations, and the mailbox of local mode: asked by machines, and never refused for being asked often. */
 export const UNLIMITED_PATHS: ReadonlySet<string> = new Set(['/health', '/openapi.json', '/dev/mailbox']);
 
+/**
+ * Whether a route is refused while its project is archived: every one that may write or start something, but those that say
+ * otherwise. Spec: Projects, archived.
+ */
+export const closedWhileArchived = ({
+  method,
+  needs,
+  whileArchived,
+}: Pick<Route, 'method' | 'needs' | 'whileArchived'>): boolean =>
+  needs.kind === 'project' && method !== 'get' && whileArchived !== true;
+
 /** Declares one endpoint: mounted on Express, and listed into the OpenAPI document, from the same schemas. */
 export function route<
   const N extends Needs,
@@ -114,5 +129,6 @@ export function route<
   B extends z.ZodType | undefined = undefined,
 >(definition: RouteDefinition<N, P, Q, B>): Route {
   // The handler's input type is narrower than the common one; `mount` gives it exactly what its own schemas parsed.
-  return definition as unknown as Route;
+  const made = definition as unknown as Route;
+  return closedWhileArchived(made) ? { ...made, fails: [...new Set([...(made.fails ?? []), archived])] } : made;
 }

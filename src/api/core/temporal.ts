@@ -139,6 +139,27 @@ export async function startRun(run: RunInput): Promise<StartOutcome> {
   }
 }
 
+/**
+ * Sends a signal to a run of a committed row, and starts the run where none is open. Safe to repeat: the run looks anew.
+ * @throws whatever kept the engine from answering; the sweep starts it
+ */
+export async function signalWithStart(run: RunInput, signal: string): Promise<void> {
+  const client = engine();
+  await client.withDeadline(Date.now() + START_TIMEOUT_MS, () =>
+    client.workflow.signalWithStart(run.type, { ...startOptions(run), signal, signalArgs: [] }),
+  );
+}
+
+/** Ids of the open runs of a project, as the engine's list has them: it lags behind a little. At most `limit`. */
+export async function openRunsOf(projectId: string, limit: number): Promise<string[]> {
+  const ids: string[] = [];
+  const query = `ProjectId = "${projectId}" AND ExecutionStatus = "Running"`;
+  for await (const { workflowId } of engine().workflow.list({ query, pageSize: limit })) {
+    if (ids.push(workflowId) >= limit) break;
+  }
+  return ids;
+}
+
 /** What became of an update: answered, or why not. */
 export type UpdateOutcome = 'answered' | 'no-run' | 'timeout';
 

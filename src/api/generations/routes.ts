@@ -106,6 +106,7 @@ export const generationRoutes = [
       'PROJECT_PAUSED',
       'plan_limit_reached',
       'PROJECT_ARCHIVED',
+      'MODEL_NOT_PRICED',
       ...runFailures,
     ],
     handle: async ({ project, caller, requestId, params, query, body, header }) => {

@@ -7,6 +7,7 @@ import { faultPoint } from '../core/faults';
 import { listByOffset } from '../core/pages';
 import { servedAgent } from '../agents/service';
 import { assertRunnable } from '../projects/service';
+import { isPriced } from '../providers/prices';
 import type { ProjectAccess } from '../core/route';
 import { toolContextOf } from '../tools/context';
 import type { ToolContext } from '../tools/context';
@@ -58,7 +59,7 @@ export type Generated =
  * with an idempotency key.
  * Spec: Agents, generation rules 1, 2 and 4.
  * @throws not_found, TOOL_NOT_FOUND, VALIDATION_FAILED, SYSTEM_MESSAGE_NOT_ALLOWED, IDEMPOTENCY_KEY_REUSED, PROJECT_PAUSED,
- *   PROJECT_ARCHIVED; with `wait` also the code with which the run failed, with `stream` service_unavailable
+ *   PROJECT_ARCHIVED, MODEL_NOT_PRICED; with `wait` also the code with which the run failed, with `stream` service_unavailable
  */
 export async function generate(input: GenerateInput): Promise<Generated> {
   refuseSystemMessages(input.messages);
@@ -69,6 +70,7 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   const earlier = await repeatOf(input, hash);
   if (earlier !== null) return { kind: 'repeated', rows: earlier };
   assertRunnable(input.project);
+  await assertPriced(input.project.id, agent);
   const dialogue = await dialogueOf(input.project.id, input.messages);
   const inputTools = dialogue.calls.map(({ tool }) => tool);
   const turn = { ...(await resolveTurn(input.project.id, agent)), inputTools };
@@ -153,15 +155,29 @@ type ServedConfig = ServedAgent['config'];
 const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: ServedConfig): ContentMode =>
   project.traceContentMode === 'none' ? 'none' : (own ?? 'full');
 
+const modelOf = ({ config: served, defaultModel }: ServedAgent): string => served.model ?? defaultModel ?? '';
+
+/** @throws MODEL_NOT_PRICED where the project asks for a price */
+async function assertPriced(projectId: string, agent: ServedAgent): Promise<void> {
+  if (!agent.needsPrice) return;
+  const { ai_provider_id: aiProviderId } = agent.config;
+  const model = modelOf(agent);
+  if (await isPriced(projectId, aiProviderId, model)) return;
+  throw new ApiError('MODEL_NOT_PRICED', 'The model has no price, and the project asks for one.', {
+    meta: { ai_provider_id: aiProviderId, model },
+  });
+}
+
 /** Model source and tool surface, resolved once a turn and stored with it. */
-async function resolveTurn(projectId: string, { config: served, defaultModel }: ServedAgent): Promise<Turn> {
+async function resolveTurn(projectId: string, agent: ServedAgent): Promise<Turn> {
+  const { config: served } = agent;
   const bindings = served.tool_bindings ?? [];
   const surface =
     bindings.length === 0 ? { tools: [], unresolved: [], unavailable: [] } : await toolSurface(projectId, bindings);
   return {
     instructions: served.instructions,
     aiProviderId: served.ai_provider_id,
-    model: served.model ?? defaultModel ?? '',
+    model: modelOf(agent),
     temperature: served.temperature,
     maxSteps: served.max_steps,
     maxContextMessages: served.max_context_messages,

@@ -40,6 +40,9 @@ export const up = ({ context }: Step): Promise<void> =>
   alter table projects add column require_priced_model boolean not null default false,
     add column deleted_at timestamptz(3);
   create index projects_list_idx on projects (created_at desc, id desc);
+  -- What the end of a project looks for.
+  create index api_keys_project_idx on api_keys (project_id) where project_id is not null;
+  create index project_idempotency_keys_project_idx on project_idempotency_keys (project_id);
 
   -- A pause or an end of one that has not reached every run and Schedule yet.
   create table project_pauses (
@@ -62,7 +65,7 @@ export const down = ({ context }: Step): Promise<void> =>
   drop index project_members_list_idx, project_members_unseen_idx, refresh_tokens_expiry_idx;
   alter table project_members drop column run_seen_at;
   drop table project_pauses;
-  drop index projects_list_idx;
+  drop index projects_list_idx, api_keys_project_idx, project_idempotency_keys_project_idx;
   delete from projects where deleted_at is not null;
   alter table projects drop column deleted_at, drop column require_priced_model;
   drop table rate_windows, run_counts, month_turns, plan_lines;

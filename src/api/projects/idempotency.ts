@@ -19,14 +19,16 @@ const canonical = (request: Record<string, unknown>): string =>
   JSON.stringify(Object.entries(request).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /**
- * The project that a key of the last 24 hours made, or null when the key is free. The caller holds the lock of the
+ * The project that a key of the last 24 hours made, or null when the key is free: it goes with its project. The project is
+ * held until the transaction ends. The caller holds the lock of the
  * user's row, so no other request of that user stands between this and `rememberKey`.
  * @throws idempotency_key_reused when the key stands for another body
  */
 export async function projectOfKey({ userId, key, request }: IdempotencyClaim, tx: Tx): Promise<string | null> {
   const known = await queryOne<{ project_id: string; request_hash: Buffer }>(
-    `select project_id, request_hash from project_idempotency_keys
-     where user_id = $1 and key = $2 and created_at > $3`,
+    `select k.project_id, k.request_hash from project_idempotency_keys k
+     join projects p on p.id = k.project_id and p.deleted_at is null
+     where k.user_id = $1 and k.key = $2 and k.created_at > $3 for key share of p`,
     [userId, key, shifted(clock.now(), -REMEMBERED_MS)],
     tx,
   );

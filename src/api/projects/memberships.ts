@@ -47,7 +47,8 @@ export async function roleIn(
   tx?: Tx,
 ): Promise<Role | null> {
   const row = await queryOne<{ role: Role }>(
-    'select role from project_members where project_id = $1 and user_id = $2',
+    `select m.role from project_members m join projects p on p.id = m.project_id and p.deleted_at is null
+     where m.project_id = $1 and m.user_id = $2`,
     [projectId, userId],
     tx,
   );

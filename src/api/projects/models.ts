@@ -21,10 +21,14 @@ export class Project extends Model<InferAttributes<Project>, InferCreationAttrib
   declare auditReadsEnabled: boolean;
   /** Whether the managed ingestion rules exist. */
   declare managedConversion: boolean;
+  /** Refuse models without a price. */
+  declare requirePricedModel: CreationOptional<boolean>;
   /** `none`: no content of generations and traces is kept. */
   declare traceContentMode: CreationOptional<'full' | 'none'>;
   /** Null = content is kept as long as its record. */
   declare traceContentRetentionDays: number | null;
+  /** Set when the project is gone for everybody, and only its rows are still to be removed. */
+  declare deletedAt: CreationOptional<Date | null>;
   declare createdAt: Date;
   declare updatedAt: Date;
 }
@@ -42,8 +46,10 @@ Project.init(
     maxOrchestrationRunDepth: { type: DataTypes.INTEGER },
     auditReadsEnabled: { type: DataTypes.BOOLEAN, allowNull: false },
     managedConversion: { type: DataTypes.BOOLEAN, allowNull: false },
+    requirePricedModel: { type: DataTypes.BOOLEAN, allowNull: false, defaultValue: false },
     traceContentMode: { type: DataTypes.TEXT, allowNull: false, defaultValue: 'full' },
     traceContentRetentionDays: { type: DataTypes.INTEGER },
+    deletedAt: { type: DataTypes.DATE(3) },
     createdAt: { type: DataTypes.DATE(3), allowNull: false },
     updatedAt: { type: DataTypes.DATE(3), allowNull: false },
   },

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { ProjectOut } from './schemas';
-import type { SeenProject } from './service';
+import type { Project } from './models';
+import type { SeenProject } from './seen';
 
 /** A project in the shape of the API, as the member who asks sees it. */
 export const presentProject = ({ project, role }: SeenProject): z.output<typeof ProjectOut> => ({
@@ -19,9 +20,16 @@ export const presentProject = ({ project, role }: SeenProject): z.output<typeof 
   max_orchestration_run_depth: project.maxOrchestrationRunDepth,
   audit_reads_enabled: project.auditReadsEnabled,
   managed_conversion: project.managedConversion,
-  require_priced_model: false,
+  require_priced_model: project.requirePricedModel,
   trace_content_mode: project.traceContentMode,
   trace_content_retention_days: project.traceContentRetentionDays,
   created_at: project.createdAt.toISOString(),
   updated_at: project.updatedAt.toISOString(),
+});
+
+/** What the events of a pause and of its end tell; after the end both facts are null. */
+export const presentPause = (project: Pick<Project, 'id' | 'pausedAt' | 'pauseReason'>): Record<string, unknown> => ({
+  project_id: project.id,
+  paused_at: project.pausedAt?.toISOString() ?? null,
+  pause_reason: project.pauseReason,
 });

@@ -1,6 +1,6 @@
 import { Op, literal } from 'sequelize';
 import type { WhereOptions } from 'sequelize';
-import type { Caller, Role } from '../core/access';
+import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
 import { db, inTransaction, query } from '../core/db';
 import type { Tx } from '../core/db';
@@ -11,15 +11,10 @@ import { claimProjectPlace, retentionWithin } from '../plans/service';
 import { projectOfKey, rememberKey } from './idempotency';
 import { addFoundingMember, roleIn, rolesIn } from './memberships';
 import { Project } from './models';
+import type { SeenProject } from './seen';
 
 export { activateWaitingMemberships, heldRoleIn, lockAddress } from './memberships';
 export { assertRunnable } from './runnable';
-
-/** A project as one of its members sees it. */
-export interface SeenProject {
-  project: Project;
-  role: Role;
-}
 
 /** What a new project may set, in the names of the API: the idempotency key stands for this very body. */
 export interface NewProject {
@@ -29,7 +24,7 @@ export interface NewProject {
   max_orchestration_run_depth?: number | null | undefined;
   audit_reads_enabled?: boolean | undefined;
   managed_conversion?: boolean | undefined;
-  require_priced_model?: false | undefined;
+  require_priced_model?: boolean | undefined;
   trace_content_mode?: 'full' | 'none' | undefined;
   trace_content_retention_days?: number | null | undefined;
 }
@@ -85,6 +80,7 @@ async function insertProject(userId: string, body: NewProject, tx: Tx): Promise<
       maxOrchestrationRunDepth: body.max_orchestration_run_depth ?? null,
       auditReadsEnabled: body.audit_reads_enabled ?? false,
       managedConversion: body.managed_conversion ?? true,
+      requirePricedModel: body.require_priced_model ?? false,
       traceContentMode: body.trace_content_mode ?? 'full',
       traceContentRetentionDays: body.trace_content_retention_days ?? null,
       pausedAt: null,
@@ -107,7 +103,7 @@ async function seenProject(projectId: string, userId: string, tx: Tx): Promise<S
 
 /** One project. Who may see it was asked before. @throws not_found when it went meanwhile */
 export async function getProject(projectId: string): Promise<Project> {
-  const project = await Project.findByPk(projectId);
+  const project = await Project.findOne({ where: { id: projectId, deletedAt: null } });
   if (project === null) throw notFound();
   return project;
 }
@@ -134,7 +130,12 @@ export async function listProjects({
     `"project"."id" in (select m.project_id from project_members m where m.user_id = ${db.escape(userId)})`,
   );
   const where: WhereOptions = {
-    [Op.and]: [memberOf, scopeProjectId === null ? {} : { id: scopeProjectId }, status === undefined ? {} : { status }],
+    [Op.and]: [
+      memberOf,
+      { deletedAt: null },
+      scopeProjectId === null ? {} : { id: scopeProjectId },
+      status === undefined ? {} : { status },
+    ],
   };
   const scope = { route: 'listProjects', user_id: userId, project_id: scopeProjectId, status };
   const { rows, nextCursor } = await listByCursor(Project, { where, limit, cursor, scope });

@@ -1,5 +1,5 @@
 import { clock } from '../core/clock';
-import { inTransaction, query } from '../core/db';
+import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, notFound } from '../core/errors';
 import type { InputProblem } from '../core/errors';
@@ -185,6 +185,23 @@ export const stepCostSql = ({ projectId, aiProviderId, vendor, model, at, tokens
           + coalesce(cache_write, input, 0) * ${tokens.cacheWrite}::bigint + coalesce(output, 0) * ${tokens.output}::bigint,
           99999999.999999999999)::numeric(20, 12) end
   from priced)`;
+
+/**
+ * Whether what a provider's model uses would cost something that is known now: one of the components that a step is billed by
+ * has a price in effect. Spec: Usage, Prices, `require_priced_model`.
+ */
+export async function isPriced(projectId: string, aiProviderId: string, model: string): Promise<boolean> {
+  const found = await queryOne(
+    `select 1 from prices r join ai_providers p on p.project_id = $1 and p.id = $2
+     where r.meter_type = 'llm_tokens' and r.unit = 'token' and r.model = $3 and r.effective_from <= $4
+       and r.component in ('input_tokens', 'cached_tokens', 'cache_write_tokens', 'output_tokens')
+       and ((r.project_id = $1 and r.ai_provider_id = $2)
+         or (r.ai_provider_id is null and r.provider = p.provider and (r.project_id = $1 or r.project_id is null)))
+     limit 1`,
+    [projectId, aiProviderId, model, clock.now()],
+  );
+  return found !== null;
+}
 
 /** A count as usage knows it: what is no number, or below 0, is 0. */
 export const countOf = (count: number): number =>

@@ -1,0 +1,8 @@
+import type { Role } from '../core/access';
+import type { Project } from './models';
+
+/** A project as one of its members sees it. */
+export interface SeenProject {
+  project: Project;
+  role: Role;
+}
