@@ -197,12 +197,21 @@ describe('the deletion of a project that is in use', () => {
     const filled = await fill('deleted-meanwhile');
     await query('update users set balance_usd = 12.5 where id = $1', [owner.userId]);
     const counted = (shard: number, project: string, runs: number) =>
-      query(`insert into run_counts (user_id, month, project_id, shard, runs) values ($1, '2026-11', $2, $3, $4)`, [
+      query(`insert into run_counts (user_id, month, project_id, shard, runs) values ($1, '2020-01', $2, $3, $4)`, [
         owner.userId,
         project,
         shard,
         runs,
       ]);
+    const runsOf = async (project: string) =>
+      (
+        await queryOne<{ runs: number }>(
+          `select coalesce(sum(runs), 0)::int as runs from run_counts where user_id = $1 and project_id = $2 and month <> '2020-01'`,
+          [owner.userId, project],
+        )
+      )?.runs;
+    const spent = await runsOf(space.projectId);
+    expect(spent).toBeGreaterThan(0);
     await counted(0, space.projectId, 5);
     await counted(1, space.projectId, 7);
     await counted(1, '', 2);
@@ -228,13 +237,14 @@ describe('the deletion of a project that is in use', () => {
     }
     expect(receiver.requests).toHaveLength(sent); // The cancelled runs are told to nobody.
     const kept = await query(
-      'select month, project_id, shard, runs from run_counts where user_id = $1 order by shard',
+      `select month, project_id, shard, runs from run_counts where user_id = $1 and month = '2020-01' order by shard`,
       [owner.userId],
     );
     expect(kept).toEqual([
-      { month: '2026-11', project_id: '', shard: 0, runs: 5 },
-      { month: '2026-11', project_id: '', shard: 1, runs: 9 },
+      { month: '2020-01', project_id: '', shard: 0, runs: 5 },
+      { month: '2020-01', project_id: '', shard: 1, runs: 9 },
     ]);
+    expect(await runsOf('')).toBe(spent);
     expect(await queryOne('select balance_usd::float as balance from users where id = $1', [owner.userId])).toEqual({
       balance: 12.5,
     });
