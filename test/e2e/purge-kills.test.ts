@@ -86,3 +86,48 @@ test('the API killed while a caller waits for the removal: it is done all the sa
   const again = await runs.space.api.delete(runs.at(`/traces/${String(traceId)}/content`));
   expect([again.status, again.body.content_redacted_by_principal_type]).toEqual([200, 'user']);
 }, 120_000);
+
+/** Accounts on a higher plan that a lower one waits for since the turn of the last month; the service is as old as that. */
+async function lowerable(count: number): Promise<void> {
+  await service.rows(
+    `with made as (
+       insert into users (id, email, email_verified, created_at, updated_at, plan, next_plan, next_plan_at, next_plan_reason)
+       select 'user_turn' || lpad(n::text, 12, '0'), 'turn-' || n || '@people.test', true,
+         date_trunc('month', now(), 'UTC') - interval '2 days', now(), 'pro', 'free',
+         date_trunc('month', now(), 'UTC'), 'less' from generate_series(1, $1::int) as n returning id)
+     insert into plan_lines (id, user_id, plan, reason, effective_at, created_at)
+     select 'pln_' || substr(id, 6), id, 'pro', 'more', now() - interval '2 days', now() - interval '2 days' from made`,
+    [count],
+  );
+}
+
+const turned = (): Promise<object> =>
+  service.row(
+    `select count(*) filter (where u.plan = 'free')::int as lowered, count(*) filter (where u.next_plan is not null)::int as waiting,
+       coalesce(sum((select count(*) from plan_lines l where l.user_id = u.id and l.plan = 'free')), 0)::int as lines,
+       (select count(*)::int from month_turns) as months
+     from users u where u.email like 'turn-%'`,
+  );
+
+test('killed in the middle of the turn of a month: every account is turned once, and the month is noted', async () => {
+  const ACCOUNTS = 250;
+  await service.kill('worker');
+  await lowerable(ACCOUNTS);
+  const point = 'account-turned';
+  service.hold(point);
+  await service.local.start('worker');
+  await service.held(point, 20_000);
+  await eventually(async () => {
+    expect(((await turned()) as { lowered: number }).lowered).toBeGreaterThan(0);
+  });
+  expect(await turned()).toMatchObject({ months: 0 });
+  await service.kill('worker');
+  service.letGo(point);
+  await service.local.start('worker');
+  await eventually(
+    async () => {
+      expect(await turned()).toEqual({ lowered: ACCOUNTS, waiting: 0, lines: ACCOUNTS, months: 1 });
+    },
+    { timeoutMs: 90_000, intervalMs: 250 },
+  );
+}, 150_000);
