@@ -8,6 +8,7 @@ const benches = {
   stream: async (options) => (await import('./stream.mjs')).stream(options),
   deliveries: async (options) => (await import('./deliveries.mjs')).deliveries(options),
   reads: async (options) => (await import('./reads.mjs')).reads(options),
+  limits: async (options) => (await import('./limits.mjs')).limits(options),
   paused: async (options) => (await import('./paused.mjs')).paused(options),
 };
 /** Takes minutes: by name only. */
