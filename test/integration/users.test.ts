@@ -1,6 +1,6 @@
 import { SignJWT } from 'jose';
 import { config } from '../../src/api/core/config';
-import { query, queryOne } from '../../src/api/core/db';
+import { db, query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { signingKey } from '../../src/api/core/keys';
 import { signSessionToken } from '../../src/api/auth/tokens';
@@ -161,4 +161,24 @@ describe('a session token', () => {
       settings.JWT_SECRETS_PREVIOUS.pop();
     }
   });
+});
+
+test('a credential of any kind is looked up, with membership and roles, in one statement of indexed look-ups', async () => {
+  const person = await service.signedIn();
+  const project = await service.project(person);
+  const credentials = [
+    person.token,
+    await service.apiKey(person),
+    await service.apiKey(person, { projectId: project.id }),
+  ];
+  for (const credential of credentials) {
+    const client = service.client(credential);
+    await client.get(`/v1/projects/${project.id}`);
+    const connections = jest.spyOn(db.connectionManager, 'getConnection');
+    expect((await client.get(`/v1/projects/${project.id}`)).status).toBe(200);
+    // The other two are the record, and the counts of this process's requests that may be written meanwhile.
+    expect(connections.mock.calls.length).toBeLessThanOrEqual(3);
+    expect(connections.mock.calls.length).toBeGreaterThanOrEqual(2);
+    connections.mockRestore();
+  }
 });
