@@ -80,6 +80,14 @@ describe('the envelope of refusals', () => {
     expect([wrong.status, wrong.body.error.code, wrong.headers.allow]).toEqual([405, 'method_not_allowed', 'POST']);
     const several = await api.patch(`${at}/agents`, {});
     expect([several.status, several.headers.allow]).toEqual([405, 'GET, POST']);
+    const verb = `${at}/webhooks/whk_V1StGXR8Z5jdHi6B:recover`;
+    const { status, body, headers } = await api.patch(verb, { since: '2026-01-01T00:00:00Z' });
+    expect([status, body, headers.allow]).toEqual([
+      405,
+      { error: { code: 'method_not_allowed', message: 'The path has no such method.' } },
+      'POST',
+    ]);
+    expect((await service.client().get(verb)).status).toBe(405);
   });
 
   test.each([

@@ -28,20 +28,28 @@ export type Gate = (
 export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
   app.use(announce);
   app.use(limitByIp);
-  for (const route of inOrderOfMatching(routes)) app[route.method](route.path, serve(route, gate));
-  const methods = new Map<string, Set<string>>();
-  for (const { path, method } of routes) methods.set(path, (methods.get(path) ?? new Set()).add(method.toUpperCase()));
-  for (const [path, allowed] of methods) {
+  for (const [path, alike] of byShape(routes)) {
+    for (const route of alike) app[route.method](route.path, serve(route, gate));
+    // Before the next shape: `:webhook_id` would take `whk_…:recover` for an identifier.
+    const allowed = [...new Set(alike.map(({ method }) => method.toUpperCase()))].sort().join(', ');
     app.all(path, () => {
-      throw new ApiError('method_not_allowed', 'The path has no such method.', {
-        headers: { Allow: [...allowed].sort().join(', ') },
-      });
+      throw new ApiError('method_not_allowed', 'The path has no such method.', { headers: { Allow: allowed } });
     });
   }
   app.use(() => {
     throw notFound();
   });
   app.use(answerError);
+}
+
+/** The routes of each path, whatever its parameters are called, in the order of matching; with one spelling of the path. */
+function byShape(routes: Route[]): Map<string, Route[]> {
+  const shapes = new Map<string, Route[]>();
+  for (const route of inOrderOfMatching(routes)) {
+    const shape = route.path.replace(/:[a-z_]+/g, ':any');
+    shapes.set(shape, [...(shapes.get(shape) ?? []), route]);
+  }
+  return new Map([...shapes.values()].map((alike) => [alike[0]?.path ?? '', alike]));
 }
 
 /** A literal segment is matched before a parameter. */
