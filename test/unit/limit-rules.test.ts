@@ -16,7 +16,7 @@ describe('the address of a caller', () => {
     ['IPv4 within IPv6, in the header', '10.0.0.1', '::ffff:1.1.1.1', 1, '1.1.1.1'],
     ['IPv4 within IPv6, in hex', '::ffff:0909:0909', undefined, 0, '9.9.9.9'],
     ['a closed socket', '', undefined, 0, ''],
-  ])('%s', (_case, peer, forwarded, proxies, expected) => {
+  ])('%s', (_case, ...[peer, forwarded, proxies, expected]) => {
     expect(clientIp(peer, forwarded, proxies)).toBe(expected);
   });
 
