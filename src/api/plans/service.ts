@@ -11,7 +11,6 @@ import { listByCursor } from '../core/pages';
 import { PlanLine } from './models';
 
 export { claimProjectPlace, planOf, retentionWithin } from './allowances';
-export type { Plan } from './allowances';
 
 interface AccountPlan {
   plan: RungName;
