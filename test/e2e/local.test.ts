@@ -3,7 +3,7 @@ import { existsSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { isRunning, startTimeOf, waitUntil } from '../../src/local/processes';
-import { allEnded, cleanUp, runBuilt, runFixture, temporaryFolder } from '../support/programs';
+import { allEnded, cleanUp, runFixture, temporaryFolder } from '../support/programs';
 import type { Program } from '../support/programs';
 
 interface Process {
@@ -255,18 +255,4 @@ describe('on its own', () => {
     expect(program.output()).toContain(`${name}=${value} is refused in local mode`);
     expect(existsSync(dataDir)).toBe(false);
   });
-
-  test('npm start serves the real API and worker, says where, and ends with status 0', async () => {
-    const dataDir = join(temporaryFolder(), 'data');
-    const program = runBuilt('local.js', { env: { PORT: '0', DATA_DIR: dataDir } });
-    await waitUntil(() => program.output().includes('Ctrl-C') || program.child.exitCode !== null, 60_000);
-    const baseUrl = /^API +(http:\/\/127\.0\.0\.1:\d+)/m.exec(program.output())?.[1] ?? '';
-    expect((await fetch(`${baseUrl}/health`)).status).toBe(200);
-    const mailbox = await fetch(`${baseUrl}/dev/mailbox?to=reader@example.com`);
-    expect({ status: mailbox.status, body: await mailbox.json() }).toEqual({ status: 200, body: { data: [] } });
-    const { processes } = recordOf(dataDir);
-    program.child.kill('SIGTERM');
-    expect(await program.ended).toBe(0);
-    expect(await allEnded(processes, 0)).toBe(true);
-  }, 120_000);
 });
