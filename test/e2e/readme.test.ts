@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { waitUntil } from '../../src/local/processes';
-import { cleanUp, runBuilt, temporaryFolder } from '../support/programs';
+import type { ProcessIdentity } from '../../src/local/processes';
+import { allEnded, cleanUp, runBuilt, temporaryFolder } from '../support/programs';
 
 afterEach(cleanUp, 60_000);
 
@@ -23,11 +24,14 @@ function shell(text: string, folder: string): Promise<{ status: number | null; o
   return new Promise((done) => child.on('close', (status) => done({ status, output, errors })));
 }
 
-test('the commands of the README do the main job and stream as they are written', async () => {
+test('npm start serves the real API and worker, says where, and ends with status 0; the commands of the README do the main job and stream as they are written', async () => {
   const folder = temporaryFolder();
   const program = runBuilt('local.js', { env: { PORT: '0', DATA_DIR: join(folder, '.data') } });
   await waitUntil(() => program.output().includes('Ctrl-C') || program.child.exitCode !== null, 60_000);
   const baseUrl = /^API +(http:\/\/127\.0\.0\.1:\d+)/m.exec(program.output())?.[1] ?? 'none';
+  expect((await fetch(`${baseUrl}/health`)).status).toBe(200);
+  const mailbox = await fetch(`${baseUrl}/dev/mailbox?to=reader@example.com`);
+  expect({ status: mailbox.status, body: await mailbox.json() }).toEqual({ status: 200, body: { data: [] } });
   expect(commands).toContain('api=http://localhost:3000\n');
   const script = `${commands.replace('http://localhost:3000', baseUrl)}printf '\\n===\\n'\n${streaming}`;
   const { status, output, errors } = await shell(script, folder);
@@ -42,6 +46,11 @@ test('the commands of the README do the main job and stream as they are written'
   expect(JSON.parse(transcript).steps).toHaveLength(2);
   expect(frames).toContain('data: [DONE]');
   expect(streamed.trimEnd()).toBe(frames.trimEnd());
+  const { processes } = JSON.parse(readFileSync(join(folder, '.data', 'run.json'), 'utf8')) as {
+    processes: (ProcessIdentity & { name: string })[];
+  };
+  expect(processes.map(({ name }) => name).sort()).toEqual(['api-0', 'guard', 'postgres', 'temporal', 'worker-0']);
   program.child.kill('SIGTERM');
   expect(await program.ended).toBe(0);
+  expect(await allEnded(processes, 0)).toBe(true);
 }, 120_000);

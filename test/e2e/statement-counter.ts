@@ -1,5 +1,4 @@
-import { connect, createServer } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
+import { startRelay } from '../support/relay';
 
 /** Counts what is asked of a PostgreSQL server: it stands between the service and the server and reads along. */
 export interface StatementCounter {
@@ -12,38 +11,13 @@ export interface StatementCounter {
 
 /** Starts a counter in front of the database at `databaseUrl`. */
 export async function startStatementCounter(databaseUrl: string): Promise<StatementCounter> {
-  const target = new URL(databaseUrl);
+  const { port, hostname } = new URL(databaseUrl);
   const statements: string[] = [];
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    const database = connect(Number(target.port), target.hostname);
-    const read = messageReader((text) => statements.push(text));
-    client.on('data', (chunk) => {
-      read(chunk);
-      database.write(chunk);
-    });
-    database.on('data', (chunk) => client.write(chunk));
-    for (const [socket, other] of [
-      [client, database],
-      [database, client],
-    ] as const) {
-      sockets.add(socket);
-      socket.on('error', () => other.destroy());
-      socket.on('close', () => {
-        sockets.delete(socket);
-        other.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const reader = (): ((chunk: Buffer) => void) => messageReader((text) => statements.push(text));
+  const relay = await startRelay({ port: Number(port), host: hostname }, { reader });
   const url = new URL(databaseUrl);
-  url.port = String((server.address() as AddressInfo).port);
-  return { url: url.href, statements, close: () => close(server, sockets) };
-}
-
-function close(server: Server, sockets: Set<Socket>): Promise<void> {
-  for (const socket of sockets) socket.destroy();
-  return new Promise((resolve) => server.close(() => resolve()));
+  url.port = String(relay.port);
+  return { url: url.href, statements, close: () => relay.close() };
 }
 
 /** What one client's messages say: `P` prepares a text under a name (or none), `B` takes the one of a name up, `E` executes it; `Q` is a statement. */

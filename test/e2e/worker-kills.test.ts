@@ -1,6 +1,7 @@
 import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
 import { buildClientTool, buildHttpTool } from '../support/builders';
+import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
 import { Runs, useLocal } from '../support/local';
 
@@ -18,31 +19,34 @@ afterAll(() => receiver.close());
 const sentTo = (path: string) => receiver.requests.filter((request) => request.path === path);
 const order = (id: string): { name: string; args: object } => ({ name: 'get_order', args: { order_id: id } });
 
-test('[durable 1] killed during a model call: the call is made again, and the lost try is counted', async () => {
+/** A run in the moment of the kill, and what has to hold of it after the next worker came. */
+interface Scene {
+  id: string;
+  after: () => Promise<void>;
+}
+
+async function duringModelCall(): Promise<Scene> {
   const agent = await runs.agent([{ text: 'There you are.', hold: 'in-call' }]);
   const id = await runs.begin(agent.id);
   await service.modelServer.waitForCall({ generationId: id, step: 1 });
   expect(await runs.storedSteps(id)).toEqual([]);
-  await service.kill('worker');
-  expect(await runs.row(id)).toMatchObject({ status: 'in_progress', step_count: 0 });
-  await eventually(() => {
-    expect(runs.calls(id)).toMatchObject([{ step: 1, aborted: true }]);
-  });
-  await service.local.start('worker');
-  await service.modelServer.waitForCall({ generationId: id, step: 1 });
-  service.modelServer.release('in-call');
-  expect(await runs.reached(id, 'completed')).toMatchObject({ stop_reason: 'stop', step_count: 1 });
-  expect(runs.calls(id)).toMatchObject([
-    { step: 1, answered: false },
-    { step: 1, answered: true },
-  ]);
-  const tries = await service.row('select retries, provider_failures from generation_steps where generation_id = $1', [
+  return {
     id,
-  ]);
-  expect(tries).toEqual({ retries: 1, provider_failures: 0 });
-}, 60_000);
+    after: async () => {
+      await service.modelServer.waitForCall({ generationId: id, step: 1 });
+      service.modelServer.release('in-call');
+      expect(await runs.reached(id, 'completed')).toMatchObject({ stop_reason: 'stop', step_count: 1 });
+      expect(runs.calls(id)).toMatchObject([
+        { step: 1, answered: false },
+        { step: 1, answered: true },
+      ]);
+      const tries = 'select retries, provider_failures from generation_steps where generation_id = $1';
+      expect(await service.row(tries, [id])).toEqual({ retries: 1, provider_failures: 0 });
+    },
+  };
+}
 
-test('[durable 1] [durable 4] [generations 7] killed between two steps: nothing is bought or called twice', async () => {
+async function betweenTwoSteps(): Promise<Scene> {
   const tool = await buildHttpTool(runs.space, `${receiver.url}/between/{order_id}`, { name: 'between' });
   const agent = await runs.agent([{ toolCalls: [{ name: 'between', args: { order_id: '7' } }] }, { text: 'Sent.' }], {
     tool_bindings: [{ tool_id: tool.id }],
@@ -53,21 +57,23 @@ test('[durable 1] [durable 4] [generations 7] killed between two steps: nothing 
   expect(await runs.storedSteps(id)).toEqual([1]);
   expect(runs.calls(id)).toMatchObject([{ step: 1, answered: true }]);
   expect(sentTo('/between/7')).toHaveLength(0);
-  await service.kill('worker');
-  service.letGo('step-stored');
-  await service.local.start('worker');
-  await runs.reached(id, 'completed');
-  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
-  expect(await runs.storedSteps(id)).toEqual([1, 2]);
-  expect(sentTo('/between/7')).toHaveLength(1);
-  const { steps } = await runs.transcript(id);
-  expect(steps).toMatchObject([
-    { index: 0, tool_results: [{ tool_name: 'between', result: { ok: true }, error: null }] },
-    { index: 1, text: 'Sent.' },
-  ]);
-}, 60_000);
+  return {
+    id,
+    after: async () => {
+      await runs.reached(id, 'completed');
+      expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+      expect(await runs.storedSteps(id)).toEqual([1, 2]);
+      expect(sentTo('/between/7')).toHaveLength(1);
+      const { steps } = await runs.transcript(id);
+      expect(steps).toMatchObject([
+        { index: 0, tool_results: [{ tool_name: 'between', result: { ok: true }, error: null }] },
+        { index: 1, text: 'Sent.' },
+      ]);
+    },
+  };
+}
 
-test('[durable 1] killed between an answered tool call and the next step: the answer stands, nothing is repeated', async () => {
+async function betweenAnswerAndStep(): Promise<Scene> {
   const tool = await buildHttpTool(runs.space, `${receiver.url}/answered/{order_id}`, { name: 'answered' });
   const agent = await runs.agent([{ toolCalls: [{ name: 'answered', args: { order_id: '8' } }] }, { text: 'Done.' }], {
     tool_bindings: [{ tool_id: tool.id }],
@@ -78,16 +84,19 @@ test('[durable 1] killed between an answered tool call and the next step: the an
   const stored = await service.row('select result, error from generation_calls where generation_id = $1', [id]);
   expect(stored).toEqual({ result: { ok: true }, error: null });
   expect(runs.calls(id)).toHaveLength(1);
-  await service.kill('worker');
-  service.letGo('call-stored');
-  await service.local.start('worker');
-  await runs.reached(id, 'completed');
-  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
-  expect(sentTo('/answered/8')).toHaveLength(1);
-  expect((await runs.transcript(id)).steps[0].tool_results).toMatchObject([{ result: { ok: true }, error: null }]);
-}, 60_000);
+  return {
+    id,
+    after: async () => {
+      await runs.reached(id, 'completed');
+      expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+      expect(sentTo('/answered/8')).toHaveLength(1);
+      const { steps } = await runs.transcript(id);
+      expect(steps[0].tool_results).toMatchObject([{ result: { ok: true }, error: null }]);
+    },
+  };
+}
 
-test('[durable 1] killed during a tool call: the call was sent once, its outcome is unknown, and the model decides', async () => {
+async function duringToolCall(): Promise<Scene> {
   const tool = await buildHttpTool(runs.space, '', {
     execute: { url: `${receiver.url}/orders/{order_id}`, method: 'POST' },
   });
@@ -100,17 +109,49 @@ test('[durable 1] killed during a tool call: the call was sent once, its outcome
   expect(await runs.storedSteps(id)).toEqual([1]);
   const open = await service.row('select answered_at from generation_calls where generation_id = $1', [id]);
   expect(open).toEqual({ answered_at: null });
-  await service.kill('worker');
-  receiver.release('order-9');
-  await service.local.start('worker');
-  expect(await runs.reached(id, 'completed')).toMatchObject({ error: null });
-  expect(sentTo('/orders/9')).toHaveLength(1);
-  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
-  const { steps } = await runs.transcript(id);
-  expect(steps[0].tool_results).toMatchObject([{ result: null, error: { message: 'outcome unknown' } }]);
-}, 60_000);
+  return {
+    id,
+    after: async () => {
+      expect(await runs.reached(id, 'completed')).toMatchObject({ error: null });
+      expect(sentTo('/orders/9')).toHaveLength(1);
+      expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+      const { steps } = await runs.transcript(id);
+      expect(steps[0].tool_results).toMatchObject([{ result: null, error: { message: 'outcome unknown' } }]);
+    },
+  };
+}
 
-test('[durable 1] killed while paused: the pause stands, and outputs sent while no worker runs are taken by the next', async () => {
+async function keepingNoContent(): Promise<Scene> {
+  const tool = await buildHttpTool(runs.space, `${receiver.url}/quiet/{order_id}`, { name: 'quiet' });
+  const agent = await runs.agent(
+    [{ text: 'canary-said', toolCalls: [{ name: 'quiet', args: { order_id: '7' } }] }, { text: 'Sent.' }],
+    { tool_bindings: [{ tool_id: tool.id }], trace_content_mode: 'none' },
+  );
+  service.hold('step-stored');
+  const id = await runs.begin(agent.id);
+  await service.held('step-stored');
+  const stored = await service.row('select content::text as text from generation_steps where generation_id = $1', [id]);
+  expect(stored).toEqual({ text: expect.stringMatching(/^\{"sealed":/) });
+  return {
+    id,
+    after: async () => {
+      expect(await runs.reached(id, 'completed')).toMatchObject({ step_count: 2 });
+      expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+      expect(JSON.stringify(runs.calls(id)[1])).not.toContain('sealed');
+      expect(sentTo('/quiet/7')).toHaveLength(1);
+      expect(await runs.transcript(id)).toMatchObject({ input: null, steps: [], output: null, step_count: 2 });
+      const left = await service.row(
+        `select (select count(*) from generation_contents where generation_id = $1)::int as contents,
+           (select count(*) from generation_calls where generation_id = $1)::int as calls,
+           (select count(content) from generation_steps where generation_id = $1)::int as steps`,
+        [id],
+      );
+      expect(left).toEqual({ contents: 0, calls: 0, steps: 0 });
+    },
+  };
+}
+
+async function whilePaused(): Promise<Scene & { submit: () => Promise<void> }> {
   const tool = await buildClientTool(runs.space);
   const agent = await runs.agent(
     [{ toolCalls: [{ id: 'c1', name: 'approve_refund', args: { order_id: '1' } }] }, { text: 'Approved.' }],
@@ -119,13 +160,87 @@ test('[durable 1] killed while paused: the pause stands, and outputs sent while 
   const id = await runs.begin(agent.id);
   const paused = await runs.reached(id, 'requires_action');
   expect(await runs.row(id)).toMatchObject({ status: 'requires_action', pause: 1 });
-  await service.kill('worker');
-  expect((await runs.reached(id, 'requires_action')).required_action).toEqual(paused.required_action);
-  const callId = paused.required_action.tool_calls[0].id as string;
-  const [submitted] = await Promise.all([runs.outputs(agent.id, id, callId), service.local.start('worker')]);
-  expect([submitted.status, submitted.body.status]).toEqual([200, 'completed']);
-  expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
-}, 60_000);
+  let submitted: Promise<Reply>;
+  return {
+    id,
+    submit: async () => {
+      expect((await runs.reached(id, 'requires_action')).required_action).toEqual(paused.required_action);
+      submitted = runs.outputs(agent.id, id, paused.required_action.tool_calls[0].id as string);
+      submitted.catch(() => undefined); // Said by the test that waits for it.
+    },
+    after: async () => {
+      const { status, body } = await submitted;
+      expect([status, body.status]).toEqual([200, 'completed']);
+      expect(runs.calls(id)).toMatchObject([{ step: 1 }, { step: 2 }]);
+    },
+  };
+}
+
+/** One kill meets a run in each of these moments. Those that hold at a point come last: whoever comes there is held too. */
+describe('killed once', () => {
+  let paused: Awaited<ReturnType<typeof whilePaused>>;
+  const scenes: Partial<Record<'call' | 'tool' | 'answer' | 'steps' | 'quiet', Scene>> = {};
+  const holdsAfter = (name: keyof typeof scenes): Promise<void> => {
+    const scene = scenes[name];
+    if (scene === undefined) throw new Error(`There was no ${name} at the kill.`);
+    return scene.after();
+  };
+
+  beforeAll(async () => {
+    paused = await whilePaused();
+    scenes.call = await duringModelCall();
+    scenes.tool = await duringToolCall();
+    scenes.answer = await betweenAnswerAndStep();
+    scenes.steps = await betweenTwoSteps();
+    scenes.quiet = await keepingNoContent();
+    await service.kill('worker');
+    const { id } = scenes.call;
+    expect(await runs.row(id)).toMatchObject({ status: 'in_progress', step_count: 0 });
+    await eventually(() => {
+      expect(runs.calls(id)).toMatchObject([{ step: 1, aborted: true }]);
+    });
+    receiver.release('order-9');
+    for (const point of ['step-stored', 'call-stored']) service.letGo(point);
+    await paused.submit();
+    await service.local.start('worker');
+  }, 60_000);
+
+  test(
+    '[durable 1] during a model call: the call is made again, and the lost try is counted',
+    () => holdsAfter('call'),
+    30_000,
+  );
+
+  test(
+    '[durable 1] [durable 4] [generations 7] between two steps: nothing is bought or called twice',
+    () => holdsAfter('steps'),
+    30_000,
+  );
+
+  test(
+    '[durable 1] between two steps of a run that keeps no content: it completes, and leaves nothing',
+    () => holdsAfter('quiet'),
+    30_000,
+  );
+
+  test(
+    '[durable 1] between an answered tool call and the next step: the answer stands, nothing is repeated',
+    () => holdsAfter('answer'),
+    30_000,
+  );
+
+  test(
+    '[durable 1] during a tool call: the call was sent once, its outcome is unknown, and the model decides',
+    () => holdsAfter('tool'),
+    30_000,
+  );
+
+  test(
+    '[durable 1] while paused: the pause stands, and outputs sent while no worker runs are taken by the next',
+    () => paused.after(),
+    30_000,
+  );
+});
 
 test('[durable 4] kills at any moment: every accepted run settles or stays paused, and no more is bought than was under way', async () => {
   const tool = await buildHttpTool(runs.space, `${receiver.url}/many/{order_id}`, { name: 'many' });

@@ -1,5 +1,4 @@
-import { createServer, connect } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { ApiError, ToolLoopError, createClient, unwrap, verifyWebhook } from '@agent-platform/sdk';
 import type { Client } from '@agent-platform/sdk';
 import { startModelServer } from '../../src/local/model-server';
@@ -8,6 +7,8 @@ import { useService } from '../support/app';
 import { buildAgent, buildClientTool, workspace } from '../support/builders';
 import type { Workspace } from '../support/builders';
 import { startReceiver } from '../support/receiver';
+import { startRelay } from '../support/relay';
+import type { Relay } from '../support/relay';
 import type { Receiver } from '../support/receiver';
 
 // A wait that the service lets go soon.
@@ -34,9 +35,9 @@ afterAll(async () => {
   await receiver.close();
 });
 
-const lines: (() => void)[] = [];
-afterEach(() => {
-  for (const close of lines.splice(0)) close();
+const lines: Relay[] = [];
+afterEach(async () => {
+  await Promise.all(lines.splice(0).map((line) => line.close()));
 });
 
 const ask = { messages: [{ role: 'user' as const, content: 'go' }] };
@@ -53,34 +54,9 @@ async function agentSaying(replies: object[], given: object = {}) {
 
 /** A line between client and service that can be cut: every connection over it ends at once. */
 async function startLine(): Promise<{ url: string; cut: () => void }> {
-  const target = service.server.address() as AddressInfo;
-  const sockets = new Set<Socket>();
-  const line: Server = createServer((near) => {
-    const far = connect(target.port, '127.0.0.1');
-    for (const [socket, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(socket);
-      socket.on('error', () => other.destroy());
-      socket.on('close', () => {
-        sockets.delete(socket);
-        other.destroy();
-      });
-      socket.pipe(other);
-    }
-  });
-  await new Promise<void>((resolve) => {
-    line.listen(0, '127.0.0.1', resolve);
-  });
-  const cut = (): void => {
-    for (const socket of sockets) socket.destroy();
-  };
-  lines.push(() => {
-    cut();
-    line.close();
-  });
-  return { url: `http://127.0.0.1:${String((line.address() as AddressInfo).port)}`, cut };
+  const relay = await startRelay(service.server.address() as AddressInfo);
+  lines.push(relay);
+  return { url: `http://127.0.0.1:${String(relay.port)}`, cut: () => relay.cut() };
 }
 
 test('a wait beyond what the service allows goes on, and buys one run', async () => {
