@@ -29,8 +29,7 @@ const engines = {
 module.exports = {
   // Those that need a browser are run by `npm run test:pages` alone: `npm test` asks for nothing but Node.
   projects: [project('unit'), project('integration', engines), project('workflows', engines), project('e2e')],
-  // One more than the cores of the smallest machine: many files wait for timers of the engine and for processes.
-  maxWorkers: 3,
+  maxWorkers: 2,
   testSequencer: '<rootDir>/test/support/sequencer.cjs',
   testTimeout: 30_000,
 };

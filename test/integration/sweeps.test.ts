@@ -341,7 +341,8 @@ describe('the Schedules', () => {
   test('[engine 4] of two workers that start at once, each exists once', async () => {
     await Promise.all([ensureSchedules(), ensureSchedules()]);
     await eventually(async () => {
-      expect(await listed()).toEqual([...SCHEDULES].sort());
+      // The turn of the month has a test of its own.
+      expect(await listed()).toEqual([...SCHEDULES, 'month-turn'].sort());
     });
     for (const id of SCHEDULES) {
       const { policies, action, spec } = await engine().schedule.getHandle(id).describe();
