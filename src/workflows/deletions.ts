@@ -1,7 +1,8 @@
-import { ActivityFailure, ApplicationFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import { proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 import type { DeleteBatchInput, DeleteBatchResult, DeletionCounts } from './deletions.contract';
 import { batch } from './options';
+import { isRowGone } from './row-gone';
 
 const { deleteBatch } = proxyActivities<Activities>(batch);
 
@@ -23,9 +24,7 @@ async function nextBatch(what: DeleteBatchInput): Promise<DeleteBatchResult> {
   try {
     return await deleteBatch(what);
   } catch (error) {
-    const gone =
-      error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === 'ROW_GONE';
-    if (!gone) throw error;
+    if (!isRowGone(error)) throw error;
     return { generations: 0, traces: 0, more: false };
   }
 }

@@ -25,6 +25,7 @@ import type {
   Submission,
 } from './generations.contract';
 import { database, model, streamedModel, tool } from './options';
+import { isRowGone } from './row-gone';
 
 const { acceptToolOutputs, dropContent, recordLostCall, recordPause, settleGeneration } =
   proxyActivities<Activities>(database);
@@ -254,8 +255,5 @@ async function settleAfter(error: unknown, generationId: string): Promise<End> {
   }
   return { scratch, ...(isCancellation(error) && error instanceof Error ? { failure: error } : {}) };
 }
-
-const isRowGone = (error: unknown): boolean =>
-  error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === 'ROW_GONE';
 
 const refusal = (code: string): ApplicationFailure => ApplicationFailure.nonRetryable(code, code);

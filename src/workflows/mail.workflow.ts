@@ -1,7 +1,8 @@
-import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow';
+import { proxyActivities } from '@temporalio/workflow';
 import type { MailActivities } from '../activities/mail.activities';
 import type { MailInput } from './mail.contract';
 import { codeMail, invitationMail } from './options';
+import { isRowGone } from './row-gone';
 
 const { sendCode } = proxyActivities<MailActivities>(codeMail);
 const { sendInvitation } = proxyActivities<MailActivities>(invitationMail);
@@ -20,8 +21,6 @@ async function invite(memberId: string): Promise<void> {
   try {
     await sendInvitation({ memberId });
   } catch (error) {
-    const gone =
-      error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === 'ROW_GONE';
-    if (!gone) throw error;
+    if (!isRowGone(error)) throw error;
   }
 }

@@ -1,6 +1,7 @@
-import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow';
+import { proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 import { delivery as deliveryProfile } from './options';
+import { isRowGone } from './row-gone';
 import type { DeliveryInput } from './webhooks.contract';
 
 const { attemptDelivery } = proxyActivities<Activities>(deliveryProfile);
@@ -14,12 +15,6 @@ export async function delivery({ deliveryId }: DeliveryInput): Promise<void> {
     await attemptDelivery({ deliveryId });
   } catch (error) {
     // Its webhook or project was deleted, and the delivery with it: there is nothing left to do.
-    if (
-      error instanceof ActivityFailure &&
-      error.cause instanceof ApplicationFailure &&
-      error.cause.type === 'ROW_GONE'
-    )
-      return;
-    throw error;
+    if (!isRowGone(error)) throw error;
   }
 }

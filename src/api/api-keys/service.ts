@@ -1,11 +1,12 @@
 import { digestOfSecret, newApiKeySecret } from '../auth/service';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
-import { inTransaction, query } from '../core/db';
+import { inTransaction } from '../core/db';
 import { ApiError, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
 import { heldRoleIn } from '../projects/service';
+import { holdAccount } from '../users/service';
 import { ApiKey } from './models';
 
 const LIVE_KEYS_MAX = 100;
@@ -44,7 +45,7 @@ export async function createApiKey({
   const secret = newApiKeySecret();
   const apiKey = await inTransaction(async (tx) => {
     // The user's row is the lock under which keys are counted, or two requests at once would both find the last place.
-    await query('select 1 from users where id = $1 for no key update', [userId], tx);
+    await holdAccount(userId, tx);
     if (projectId !== null && (await heldRoleIn({ projectId, userId }, tx)) === null) throw notFound();
     const held = await ApiKey.count({ where: { userId }, transaction: tx });
     if (held >= LIVE_KEYS_MAX) {

@@ -1,5 +1,5 @@
 import { config } from '../core/config';
-import { query, queryOne } from '../core/db';
+import { queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, notFound } from '../core/errors';
 import type { Rung, RungName } from '../core/ladder';
@@ -34,12 +34,11 @@ export async function planOf(ownerUserId: string, tx?: Tx): Promise<Plan> {
 }
 
 /**
- * Holds the account's row to the end of the transaction, so that projects are counted one after the other, and refuses
- * one more than the plan allows. Archived projects count; deleted ones do not. Spec: Plans, the ladder.
+ * Refuses one project more than the plan allows; the caller holds the account's row, so that projects are counted one
+ * after the other. Archived projects count; deleted ones do not. Spec: Plans, the ladder.
  * @throws plan_limit_reached
  */
-export async function claimProjectPlace(ownerUserId: string, tx: Tx): Promise<Plan> {
-  await query('select 1 from users where id = $1 for no key update', [ownerUserId], tx);
+export async function assertProjectPlace(ownerUserId: string, tx: Tx): Promise<Plan> {
   const plan = await planOf(ownerUserId, tx);
   if (plan.projects === null) return plan;
   const owned = await queryOne<{ count: number }>(

@@ -5,6 +5,7 @@ import { monthOf } from '../core/cycle';
 import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import type { RungName } from '../core/ladder';
+import { holdAccount } from '../users/service';
 import { planLimitReached } from './allowances';
 
 /** Rows a project and month that count side by side: runs accepted at once take turns only where they meet in one. */
@@ -89,7 +90,7 @@ export async function whereRunFits<Answer>(
   const free = await statement(runBinds(ownerUserId, false));
   if (fitted(free.room, FAR_FROM_LIMIT)) return free.answer;
   return inTransaction(async (tx) => {
-    await query('select 1 from users where id = $1 for no key update', [ownerUserId], tx);
+    await holdAccount(ownerUserId, tx);
     const { room, answer } = await statement(runBinds(ownerUserId, true), tx);
     if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
     return answer;

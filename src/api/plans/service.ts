@@ -10,7 +10,7 @@ import type { RungName } from '../core/ladder';
 import { listByCursor } from '../core/pages';
 import { PlanLine } from './models';
 
-export { claimProjectPlace, planOf, retentionWithin } from './allowances';
+export { assertProjectPlace, planOf, retentionWithin } from './allowances';
 
 interface AccountPlan {
   plan: RungName;

@@ -2,31 +2,25 @@ import { Op, literal } from 'sequelize';
 import type { WhereOptions } from 'sequelize';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
-import { db, inTransaction, query } from '../core/db';
+import { db, inTransaction } from '../core/db';
 import type { Tx } from '../core/db';
 import { invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
-import { claimProjectPlace, retentionWithin } from '../plans/service';
+import { assertProjectPlace, retentionWithin } from '../plans/service';
+import { holdAccount } from '../users/service';
 import { projectOfKey, rememberKey } from './idempotency';
 import { addFoundingMember, roleIn, rolesIn } from './memberships';
 import { Project } from './models';
 import type { SeenProject } from './seen';
+import type { ProjectSettings } from './settings';
 
 export { activateWaitingMemberships, heldRoleIn, lockAddress } from './memberships';
 export { assertRunnable } from './runnable';
 
 /** What a new project may set, in the names of the API: the idempotency key stands for this very body. */
-export interface NewProject {
+export interface NewProject extends ProjectSettings {
   name: string;
-  max_concurrent_runs?: number | null | undefined;
-  max_chain_generations?: number | null | undefined;
-  max_orchestration_run_depth?: number | null | undefined;
-  audit_reads_enabled?: boolean | undefined;
-  managed_conversion?: boolean | undefined;
-  require_priced_model?: boolean | undefined;
-  trace_content_mode?: 'full' | 'none' | undefined;
-  trace_content_retention_days?: number | null | undefined;
 }
 
 /** Whether a project keeps the content of its runs, in the caller's transaction. @throws not_found */
@@ -54,13 +48,13 @@ export async function createProject({
 }: CreateProjectInput): Promise<SeenProject & { created: boolean }> {
   return inTransaction(async (tx) => {
     const claim = idempotencyKey === undefined ? null : { userId, key: idempotencyKey, request: { ...body } };
+    // Of two requests with one key at once the second waits here, and then finds what the first one made.
+    await holdAccount(userId, tx);
     if (claim !== null) {
-      // Of two requests with one key at once the second waits here, and then finds what the first one made.
-      await query('select 1 from users where id = $1 for no key update', [userId], tx);
       const made = await projectOfKey(claim, tx);
       if (made !== null) return { ...(await seenProject(made, userId, tx)), created: false };
     }
-    const plan = await claimProjectPlace(userId, tx);
+    const plan = await assertProjectPlace(userId, tx);
     const retention = retentionWithin(plan, body.trace_content_retention_days);
     const project = await insertProject(userId, { ...body, trace_content_retention_days: retention }, tx);
     if (claim !== null) await rememberKey(claim, project.id, tx);

@@ -9,12 +9,8 @@ import type { Project } from './models';
 import { markChanged, startProjectPause } from './pausing';
 import type { Starter } from './pausing';
 
-/** What a change may set, in the names of the API; what is absent stays. */
-export interface ProjectChange {
-  name?: string | undefined;
-  status?: 'active' | 'archived' | undefined;
-  guardrail_ids?: string[] | undefined;
-  default_model_route_id?: string | null | undefined;
+/** What a project is made with and what may be changed of it, in the names of the API. */
+export interface ProjectSettings {
   max_concurrent_runs?: number | null | undefined;
   max_chain_generations?: number | null | undefined;
   max_orchestration_run_depth?: number | null | undefined;
@@ -23,6 +19,14 @@ export interface ProjectChange {
   require_priced_model?: boolean | undefined;
   trace_content_mode?: 'full' | 'none' | undefined;
   trace_content_retention_days?: number | null | undefined;
+}
+
+/** What a change may set; what is absent stays. */
+export interface ProjectChange extends ProjectSettings {
+  name?: string | undefined;
+  status?: 'active' | 'archived' | undefined;
+  guardrail_ids?: string[] | undefined;
+  default_model_route_id?: string | null | undefined;
 }
 
 /**

@@ -36,6 +36,11 @@ export async function openAccount(
   return row.id;
 }
 
+/** Holds an account's row to the end of the transaction: what is counted by account is counted by one at a time. */
+export async function holdAccount(userId: string, tx: Tx): Promise<void> {
+  await query('select 1 from users where id = $1 for no key update', [userId], tx);
+}
+
 /** One account. @throws not_found */
 export async function getUser(userId: string): Promise<User> {
   const user = await User.findByPk(userId);
