@@ -78,9 +78,9 @@ export const generationActivities = () => {
 
     /** Settles a run that was cancelled, or ends unexpectedly. */
     async settleGeneration({ generationId, code }: SettleInput): Promise<Settled> {
-      const deliveryIds = await settleFailed(generationId, code, endings[code]);
-      if (deliveryIds === null) throw rowGone();
-      firstAttempts.offer(deliveryIds);
+      const deliveries = await settleFailed(generationId, code, endings[code]);
+      if (deliveries === null) throw rowGone();
+      firstAttempts.offer(deliveries);
       if (isRepeated()) await finishDeliveries(generationId);
       return (await holdsScratch(generationId)) ? { kind: 'settled', scratch: true } : { kind: 'settled' };
     },

@@ -91,8 +91,8 @@ export function modelSteps() {
 
 /** Settles a run without a model call. */
 async function end(view: RunView, ending: Ending): Promise<StepOutcome> {
-  const deliveryIds = await inTransaction((tx) => settle(tx, view.generationId, ending));
-  firstAttempts.offer(deliveryIds ?? []);
+  const deliveries = await inTransaction((tx) => settle(tx, view.generationId, ending));
+  firstAttempts.offer(deliveries ?? []);
   return settled(view);
 }
 
@@ -260,7 +260,7 @@ async function store(call: ModelCall, result: ModelAnswer): Promise<StepOutcome>
   took(call, stored.kind);
   if (stored.kind === 'late') return afterLate(view);
   await faultPoint('step-stored');
-  firstAttempts.offer(stored.deliveryIds);
+  firstAttempts.offer(stored.deliveries);
   return ending === null ? callsOutcome(view, step, calls, view.pause + 1) : settled(view);
 }
 

@@ -1,7 +1,9 @@
 import { activityInfo } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import { attemptOnce, postpone, readDelivery } from '../api/webhooks/attempt';
-import type { AttemptOutcome, DueDelivery } from '../api/webhooks/attempt';
+import { attemptOnce, postpone } from '../api/webhooks/attempt';
+import type { AttemptOutcome } from '../api/webhooks/attempt';
+import { readDelivery } from '../api/webhooks/due';
+import type { DueDelivery } from '../api/webhooks/due';
 import { clock, shifted } from '../api/core/clock';
 import { placeWaitMs } from '../workflows/backoff';
 import type { DeliveryInput } from '../workflows/webhooks.contract';

@@ -11,6 +11,7 @@ import { flushRequestCounts } from './core/ip-limit';
 import { beginDraining, isDraining } from './core/draining';
 import { errorFacts, log, setLogLevel } from './core/log';
 import { closeOutbound } from './core/outbound';
+import { starts } from './core/starts';
 import { closePrograms } from './core/tenant-programs';
 import { closeEngine } from './core/temporal';
 import { answerUnreadable } from './core/unreadable';
@@ -63,7 +64,7 @@ async function stop(server: Server, worker: StreamWorker): Promise<void> {
   await closed;
   clearTimeout(cut);
   await drained;
-  await Promise.all([firstAttempts.drain(), drainAuth(), flushRequestCounts()]);
+  await Promise.all([firstAttempts.drain(), starts.drain(), drainAuth(), flushRequestCounts()]);
   await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
   await closeDatabase();
   log.info({ msg: 'api stopped' });

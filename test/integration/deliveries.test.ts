@@ -362,7 +362,7 @@ describe('who makes the attempt', () => {
     await webhook();
     const id = await only(recordOnly(projectId));
     expect((await deliveryRow(id)).claimed_until).toBeNull();
-    firstAttempts.offer([id]);
+    firstAttempts.offerById([id]);
     expect(await settled(id)).toMatchObject({ status: 'success', attempts: 1 });
     expect(await runEnded(id, 5_000)).toBe(true);
     expect(await runStatus(id)).toBe('COMPLETED');

@@ -1,6 +1,7 @@
 import { inTransaction, query, queryOne } from '../../src/api/core/db';
 import type { EventType } from '../../src/api/core/events';
 import { recordEvent } from '../../src/api/webhooks/deliveries';
+import type { DueDelivery } from '../../src/api/webhooks/due';
 import { firstAttempts } from '../../src/api/webhooks/first-attempts';
 
 /** Columns of a delivery that tests look at, those that no caller sees included. */
@@ -23,8 +24,7 @@ export const deliveryRow = async (id: string): Promise<DeliveryColumns> => {
   return row;
 };
 
-/** Commits an event as an area does, without the first attempts: as if the process died right after the commit. */
-export const recordOnly = (projectId: string, type: EventType = 'project.paused'): Promise<string[]> =>
+const record = (projectId: string, type: EventType): Promise<DueDelivery[]> =>
   inTransaction((tx) =>
     recordEvent(tx, {
       projectId,
@@ -35,11 +35,17 @@ export const recordOnly = (projectId: string, type: EventType = 'project.paused'
     }),
   );
 
+const idsOf = (deliveries: DueDelivery[]): string[] => deliveries.map(({ id }) => id);
+
+/** Commits an event as an area does, without the first attempts: as if the process died right after the commit. */
+export const recordOnly = async (projectId: string, type: EventType = 'project.paused'): Promise<string[]> =>
+  idsOf(await record(projectId, type));
+
 /** Commits an event and begins the first attempts. @returns the ids of its deliveries */
 export async function emit(projectId: string, type: EventType = 'project.paused'): Promise<string[]> {
-  const ids = await recordOnly(projectId, type);
-  firstAttempts.offer(ids);
-  return ids;
+  const deliveries = await record(projectId, type);
+  firstAttempts.offer(deliveries);
+  return idsOf(deliveries);
 }
 
 /** Changes columns of a delivery behind the service's back. */

@@ -11,6 +11,7 @@ import { newId } from '../core/ids';
 import { hmac, hmacWith, verifyingKeys } from '../core/keys';
 import { errorFacts, log } from '../core/log';
 import { randomDigits } from '../core/random';
+import { starts } from '../core/starts';
 import { startRun } from '../core/temporal';
 import { DAY_MS, secondsUntilAllowed } from './caps';
 
@@ -42,16 +43,7 @@ export async function requestCode({ email, requestId }: { email: string; request
       tx,
     );
   });
-  const start = startMail(codeId, requestId).finally(() => starts.delete(start));
-  starts.add(start);
-}
-
-/** Mail starts under way; each ends within the deadline of a start. */
-const starts = new Set<Promise<void>>();
-
-/** Waits for the mail starts that answers did not wait for; called before a process closes its engine's client. */
-export async function settleMailStarts(): Promise<void> {
-  await Promise.all(starts);
+  await starts.begin(() => startMail(codeId, requestId));
 }
 
 async function assertUnderCaps(email: string, now: Date, tx: Tx): Promise<void> {
@@ -72,8 +64,8 @@ async function assertUnderCaps(email: string, now: Date, tx: Tx): Promise<void> 
 /** The answer does not wait for the engine, and a start that fails is made by the sweep. */
 async function startMail(codeId: string, requestId: string): Promise<void> {
   const input: MailInput = { codeId };
-  await faultPoint('code-committed');
   try {
+    await faultPoint('code-committed');
     await startRun({
       type: 'mail',
       id: codeMailId(codeId),

@@ -2,9 +2,10 @@ import { clock } from '../core/clock';
 import { inTransaction } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, unauthorized } from '../core/errors';
+import { starts } from '../core/starts';
 import { activateWaitingMemberships } from '../projects/service';
 import { openAccount } from '../users/service';
-import { guessCode, settleMailStarts } from './codes';
+import { guessCode } from './codes';
 import { googlePerson } from './google';
 import { flushKeyUse } from './key-use';
 import { openSession, revoke, rotate } from './sessions';
@@ -103,5 +104,5 @@ export async function logOut({ bearer, refreshTokens, all }: LogoutInput): Promi
  * after its last request and before it closes database and engine. Safe to repeat; takes a few seconds at most.
  */
 export async function drainAuth(): Promise<void> {
-  await Promise.all([settleMailStarts(), flushKeyUse()]);
+  await Promise.all([starts.drain(), flushKeyUse()]);
 }

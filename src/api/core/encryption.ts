@@ -16,17 +16,30 @@ export interface Encrypted {
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** The first 8 hex digits of the key's SHA-256. */
-const keyIdOf = (key: Buffer): string => createHash('sha256').update(key).digest('hex').slice(0, 8);
+interface Key {
+  /** The first 8 hex digits of the key's SHA-256. */
+  id: string;
+  bytes: Buffer;
+}
+
+let current: (Key & { text: string }) | undefined;
+
+/** The key that encrypts now; its id is made once. */
+function currentKey(): Key {
+  const { SECRETS_ENCRYPTION_KEY: text } = config();
+  if (current?.text !== text) {
+    const bytes = Buffer.from(text, 'hex');
+    current = { text, bytes, id: createHash('sha256').update(bytes).digest('hex').slice(0, 8) };
+  }
+  return current;
+}
 
 /** The id of the key that encrypts now. */
-export const currentKeyId = (): string => keyIdOf(currentKey());
-
-const currentKey = (): Buffer => Buffer.from(config().SECRETS_ENCRYPTION_KEY, 'hex');
+export const currentKeyId = (): string => currentKey().id;
 
 function keyById(keyId: string): Buffer | undefined {
-  const current = currentKey();
-  if (keyIdOf(current) === keyId) return current;
+  const { id, bytes } = currentKey();
+  if (id === keyId) return bytes;
   const entry = config().SECRETS_DECRYPTION_KEYS.find((text) => text.startsWith(`${keyId}:`));
   return entry === undefined ? undefined : Buffer.from(entry.slice(keyId.length + 1), 'hex');
 }
@@ -37,9 +50,9 @@ const additionalData = ({ table, column, rowId }: Place): Buffer => Buffer.from(
 export function encrypt(text: string, place: Place): Encrypted {
   const key = currentKey();
   const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(additionalData(place));
+  const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(additionalData(place));
   const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-  return { keyId: keyIdOf(key), data: Buffer.concat([nonce, cipher.getAuthTag(), body]) };
+  return { keyId: key.id, data: Buffer.concat([nonce, cipher.getAuthTag(), body]) };
 }
 
 /** The text again, or null when its key is not at hand or the data was changed or moved. */

@@ -74,6 +74,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   private controller: Dispatcher.DispatchController | null = null;
   private body: Readable | null = null;
   private stopped: Error | null = null;
+  private ended = false;
 
   constructor(
     private readonly resolve: (opened: Opened) => void,
@@ -94,7 +95,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         controller.resume();
       },
       destroy: (error, callback) => {
-        controller.abort(error ?? new Error('response body dropped'));
+        if (!this.ended) controller.abort(error ?? new Error('response body dropped'));
         callback(error);
       },
     });
@@ -109,6 +110,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
+    this.ended = true;
     this.body?.push(null);
   }
 

@@ -13,6 +13,7 @@ import { toolContextOf } from '../tools/context';
 import type { ToolContext } from '../tools/context';
 import { bindingKey, toolSurface } from '../tools/resolve';
 import { config } from '../core/config';
+import { starts } from '../core/starts';
 import { accept } from './acceptance';
 import type { Accepting } from './acceptance';
 import { requestHashOf } from './idempotency';
@@ -55,8 +56,8 @@ export type Generated =
   | { kind: 'repeated'; rows: GenerationRows };
 
 /**
- * Accepts a run: the row commits first, then its workflow starts; from the commit on it is never lost. Safe to repeat
- * with an idempotency key.
+ * Accepts a run: the row commits first, then its workflow starts; from the commit on it is never lost, so a run in the
+ * background is answered then. Safe to repeat with an idempotency key.
  * Spec: Agents, generation rules 1, 2 and 4.
  * @throws not_found, TOOL_NOT_FOUND, VALIDATION_FAILED, SYSTEM_MESSAGE_NOT_ALLOWED, IDEMPOTENCY_KEY_REUSED, PROJECT_PAUSED,
  *   PROJECT_ARCHIVED, MODEL_NOT_PRICED; with `wait` also the code with which the run failed, with `stream` service_unavailable
@@ -81,7 +82,7 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   if (row === null) return claimed(input, hash);
   await faultPoint('generation-committed');
   if (input.mode === 'wait') return restOf(row, 0);
-  await startGenerationRun(row);
+  await starts.begin(() => startGenerationRun(row));
   return { kind: 'accepted', id: row.id, traceId: row.traceId };
 }
 

@@ -4,6 +4,7 @@ import { inTransaction, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { count } from '../core/metrics';
 import { recordEvent } from '../webhooks/deliveries';
+import type { DueDelivery } from '../webhooks/due';
 import { failure } from './endings';
 import type { Ending } from './endings';
 import { presentGeneration } from './present';
@@ -27,10 +28,10 @@ const SETTLE = `
 /**
  * Settles a generation in the caller's transaction: status, event and deliveries commit together, with whatever step
  * led here. Under zero retention content and error go with it, or stay sealed for the caller that waits. One compare-and-set on the status: of several settlements one wins, the others change nothing.
- * Answers the ids of the delivery rows, or null when the generation is settled already or gone. Safe to repeat.
+ * Answers the deliveries, or null when the generation is settled already or gone. Safe to repeat.
  * Spec: Events, rules 2 and 7; Generations, what is kept.
  */
-export async function settle(tx: Tx, generationId: string, ending: Ending): Promise<string[] | null> {
+export async function settle(tx: Tx, generationId: string, ending: Ending): Promise<DueDelivery[] | null> {
   const now = clock.now();
   const error = ending.status === 'failed' ? ending.error : null;
   const columns = await queryOne<Record<string, unknown>>(
@@ -72,7 +73,7 @@ async function removeOrLeave(
 }
 
 /** Settles by the generation's id alone, in a transaction of its own. Null when the row is gone; empty when it was settled. */
-export async function settleFailed(generationId: string, code: string, message: string): Promise<string[] | null> {
+export async function settleFailed(generationId: string, code: string, message: string): Promise<DueDelivery[] | null> {
   return inTransaction(async (tx) => {
     const row = await queryOne<{ trace_id: string }>(
       'select trace_id from generations where id = $1 for update',

@@ -5,6 +5,7 @@ import type { Tx } from '../core/db';
 import { log } from '../core/log';
 import { countOf, stepCostSql } from '../providers/prices';
 import type { ToolContext } from '../tools/context';
+import type { DueDelivery } from '../webhooks/due';
 import { STEPS_AND_CALLS, readTurn } from './rows';
 import type { TurnJson } from './rows';
 import { SEAL_COLUMNS, callPlace, sealOfRow, stepPlace } from './sealing';
@@ -147,7 +148,7 @@ export interface StepAnswer {
 }
 
 /** `stored`; `late` = another writer was first, or the run is settled, and nothing was changed; `gone` = no such row. */
-export type StepStored = { kind: 'stored'; deliveryIds: string[] } | { kind: 'late' } | { kind: 'gone' };
+export type StepStored = { kind: 'stored'; deliveries: DueDelivery[] } | { kind: 'late' } | { kind: 'gone' };
 
 /**
  * One statement, so that a step in the midst of a run costs one round trip. Everything hangs from `stored`, which holds the
@@ -233,14 +234,14 @@ export async function storeStep(view: RunView, answer: StepAnswer): Promise<Step
   return inTransaction(async (tx) => {
     const stored = await insertStep(view, answer, tx);
     if (stored.kind !== 'stored') return stored;
-    return { kind: 'stored', deliveryIds: (await settle(tx, view.generationId, ending)) ?? [] };
+    return { kind: 'stored', deliveries: (await settle(tx, view.generationId, ending)) ?? [] };
   });
 }
 
 async function insertStep(view: RunView, answer: StepAnswer, tx?: Tx): Promise<StepStored> {
   const found = await queryOne<{ status: string | null; stored: boolean }>(STORE, storeBinds(view, answer), tx);
   if (found?.status == null) return { kind: 'gone' };
-  if (found.stored) return { kind: 'stored', deliveryIds: [] };
+  if (found.stored) return { kind: 'stored', deliveries: [] };
   log.warn({
     msg: 'late_result',
     generation_id: view.generationId,

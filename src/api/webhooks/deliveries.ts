@@ -8,6 +8,7 @@ import { notFound } from '../core/errors';
 import type { EventEnvelope, NewEvent } from '../core/events';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
+import type { DueDelivery } from './due';
 import { Delivery, WEBHOOKS_MAX } from './models';
 import type { DeliveryStatus } from './models';
 import { entriesMatching } from './patterns';
@@ -75,28 +76,41 @@ export async function insertRedeliveries(tx: Tx, projectId: string, rows: NewDel
  */
 const RECORD_EVENT = `
   with subscribers as (
-    select id from webhooks where project_id = $1 and active and events && $2::text[] order by id for key share),
+    select id, url, secret_key_id, secret_data from webhooks
+    where project_id = $1 and active and events && $2::text[] order by id for key share),
   event as (
     insert into events (id, project_id, type, resource_type, resource_id, body, causation, created_at)
-    select $3, $1, $4, $5, $6, $7, $8::text[], $9::timestamptz where exists (select 1 from subscribers))
+    select $3, $1, $4, $5, $6, $7, $8::text[], $9::timestamptz where exists (select 1 from subscribers)),
+  made as (
   insert into webhook_deliveries (id, project_id, webhook_id, event_id, event_type, status, attempts, next_attempt_at,
     claimed_until, redelivery, created_at, updated_at)
   select ($11::text[])[s.place], $1, s.id, $3, $4, 'pending', 0, $9::timestamptz, $10::timestamptz, false, $9::timestamptz,
     $9::timestamptz
   from (select id, row_number() over (order by id) as place from subscribers) s
-  returning id`;
+  returning id, webhook_id)
+  select made.id, s.id as webhook_id, s.url, s.secret_key_id, s.secret_data from made join subscribers s on s.id = made.webhook_id`;
+
+interface SubscriberRow {
+  id: string;
+  webhook_id: string;
+  url: string;
+  secret_key_id: string;
+  secret_data: Buffer;
+}
 
 /**
  * Records an event and one delivery for each active webhook that subscribes to it now, in the transaction of the change
  * that it tells of. An event that nobody subscribes to is not stored. Repeating it makes another event.
  * Spec: Events, rule 1; Delivery behaviour, rule 1.
- * @returns the ids of the deliveries; hand them to `firstAttempts.offer` after the commit, and only then
+ * @returns the deliveries; hand them to `firstAttempts.offer` after the commit, and only then
  */
-export async function recordEvent(tx: Tx, event: NewEvent): Promise<string[]> {
+export async function recordEvent(tx: Tx, event: NewEvent): Promise<DueDelivery[]> {
   const { projectId, type, resourceType, resourceId } = event;
   const eventId = newId('event');
   const now = clock.now();
-  const rows = await query<{ id: string }>(
+  const claimedUntil = claimUntil(now);
+  const body = bodyOf(event, eventId, now);
+  const rows = await query<SubscriberRow>(
     RECORD_EVENT,
     [
       projectId,
@@ -105,15 +119,30 @@ export async function recordEvent(tx: Tx, event: NewEvent): Promise<string[]> {
       type,
       resourceType,
       resourceId,
-      bodyOf(event, eventId, now),
+      body,
       event.causation ?? [],
       now,
-      claimUntil(now),
+      claimedUntil,
       Array.from({ length: WEBHOOKS_MAX }, () => newId('delivery')),
     ],
     tx,
   );
-  return rows.map(({ id }) => id);
+  return rows.map((row) => ({
+    id: row.id,
+    projectId,
+    webhookId: row.webhook_id,
+    status: 'pending',
+    createdAt: now,
+    attempts: 0,
+    nextAttemptAt: now,
+    claimedUntil,
+    eventId,
+    eventType: type,
+    body,
+    url: row.url,
+    active: true,
+    secret: { keyId: row.secret_key_id, data: row.secret_data },
+  }));
 }
 
 function bodyOf(event: NewEvent, eventId: string, now: Date): string {

@@ -4,7 +4,9 @@ import { config } from '../core/config';
 import { queryOne } from '../core/db';
 import { faultPoint } from '../core/faults';
 import { errorFacts, log } from '../core/log';
-import { attemptOnce, readDelivery } from './attempt';
+import { attemptOnce } from './attempt';
+import { readDelivery } from './due';
+import type { DueDelivery } from './due';
 import { startDelivery } from './runs';
 import type { DeliveryRow } from './runs';
 
@@ -34,14 +36,21 @@ class FirstAttempts {
 
   /**
    * Takes deliveries whose rows are committed; returns at once and never throws. To be called after the commit, once.
-   * @param deliveryIds as `recordEvent` returned them
+   * @param deliveries as `recordEvent` returned them
    */
-  offer(deliveryIds: readonly string[]): void {
+  offer(deliveries: readonly DueDelivery[]): void {
+    for (const delivery of deliveries) this.#take(delivery.id, () => Promise.resolve(delivery));
+  }
+
+  /** As `offer`, for deliveries that are to be read first. */
+  offerById(ids: readonly string[]): void {
+    for (const id of ids) this.#take(id, () => readDelivery(id, 'process'));
+  }
+
+  #take(id: string, read: () => Promise<DueDelivery | null>): void {
     const inline = config().DELIVERY_FIRST_ATTEMPT === 'inline' && !this.#stopping;
-    for (const id of deliveryIds) {
-      if (inline && this.#underWay.size < UNDER_WAY_MAX) this.#begin(id);
-      else this.#handOver(() => release(id));
-    }
+    if (inline && this.#underWay.size < UNDER_WAY_MAX) this.#begin(id, read);
+    else this.#handOver(() => release(id));
   }
 
   /**
@@ -57,8 +66,8 @@ class FirstAttempts {
     await within(LAST_HAND_OVERS_MS, () => this.#handingOver);
   }
 
-  #begin(id: string): void {
-    const done: Promise<void> = this.#attempt(id)
+  #begin(id: string, read: () => Promise<DueDelivery | null>): void {
+    const done: Promise<void> = this.#attempt(read)
       .catch((error: unknown) => {
         log.warn({ msg: 'first attempt not made', delivery_id: id, ...errorFacts(error) });
         this.#handOver(() => release(id));
@@ -67,13 +76,13 @@ class FirstAttempts {
     this.#underWay.add(done);
   }
 
-  async #attempt(id: string): Promise<void> {
+  async #attempt(read: () => Promise<DueDelivery | null>): Promise<void> {
     await faultPoint('delivery-committed');
-    const delivery = await readDelivery(id, 'process');
+    const delivery = await read();
     if (delivery?.status !== 'pending' || delivery.attempts > 0) return;
     const outcome = await attemptOnce(delivery, this.#abort.signal);
     if (outcome.kind === 'retry') this.#handOver(() => start(delivery));
-    if (outcome.kind === 'no_place' || outcome.kind === 'aborted') this.#handOver(() => release(id));
+    if (outcome.kind === 'no_place' || outcome.kind === 'aborted') this.#handOver(() => release(delivery.id));
   }
 
   /** A few at once: a burst of overflow must not take every connection of the process. */

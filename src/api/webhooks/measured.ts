@@ -1,7 +1,8 @@
 import { clock } from '../core/clock';
 import { count, observe } from '../core/metrics';
 import { inSpan } from '../core/tracing';
-import type { AttemptOutcome, DueDelivery } from './attempt';
+import type { AttemptOutcome } from './attempt';
+import type { DueDelivery } from './due';
 
 const COUNTED: ReadonlySet<AttemptOutcome['kind']> = new Set(['success', 'retry', 'failed']);
 

@@ -31,7 +31,7 @@ export async function redeliver({
     // Read before the first attempt is made: the answer is the delivery as it was recorded.
     return { id: made, view: await getDelivery({ projectId, deliveryId: made }, tx) };
   });
-  firstAttempts.offer([id]);
+  firstAttempts.offerById([id]);
   return view;
 }
 
@@ -110,7 +110,7 @@ export async function recoverDeliveries({
         .map(({ event_id, event_type }) => ({ webhookId, eventId: event_id, eventType: event_type })),
     );
   });
-  firstAttempts.offer(ids);
+  firstAttempts.offerById(ids);
   return ids.length;
 }
 
