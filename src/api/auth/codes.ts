@@ -11,8 +11,8 @@ import { newId } from '../core/ids';
 import { hmac, hmacWith, verifyingKeys } from '../core/keys';
 import { errorFacts, log } from '../core/log';
 import { randomDigits } from '../core/random';
+import { takeFromWindows } from '../core/sliding-windows';
 import { startRun } from '../core/temporal';
-import { DAY_MS, secondsUntilAllowed } from './caps';
 
 const CODE_DIGITS = 6;
 
@@ -30,11 +30,8 @@ const hashedText = (codeId: string, code: string): string => `${codeId}${code}`;
 export async function requestCode({ email, requestId }: { email: string; requestId: string }): Promise<void> {
   const codeId = newId('code');
   await inTransaction(async (tx) => {
-    // Two requests at once must not both find room under the cap.
-    await query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`sign-in ${email}`], tx);
+    await countRequest(email, tx);
     const now = clock.now();
-    await assertUnderCaps(email, now, tx);
-    await query('insert into sign_in_requests (email, created_at) values ($1, $2)', [email, now], tx);
     await query('delete from sign_in_codes where email = $1', [email], tx);
     await query(
       'insert into sign_in_codes (id, email, expires_at, created_at) values ($1, $2, $3, $4)',
@@ -54,15 +51,13 @@ export async function settleMailStarts(): Promise<void> {
   await Promise.all(starts);
 }
 
-async function assertUnderCaps(email: string, now: Date, tx: Tx): Promise<void> {
-  const caps = { perMinute: config().AUTH_CODE_PER_MINUTE, perDay: config().AUTH_CODE_PER_DAY };
-  const accepted = await query<{ created_at: Date }>(
-    'select created_at from sign_in_requests where email = $1 and created_at > $2 order by created_at desc limit $3',
-    [email, shifted(now, -DAY_MS), Math.max(caps.perMinute, caps.perDay)],
-    tx,
-  );
-  const times = accepted.map((row) => row.created_at.getTime());
-  const seconds = secondsUntilAllowed(times, now.getTime(), caps);
+/** Also has requests for one address wait for each other, so that the later one replaces the code of the earlier. */
+async function countRequest(email: string, tx: Tx): Promise<void> {
+  const windows = [
+    { windowSeconds: 60, limit: config().AUTH_CODE_PER_MINUTE },
+    { windowSeconds: 86_400, limit: config().AUTH_CODE_PER_DAY },
+  ];
+  const seconds = await takeFromWindows({ kind: 'sign-in codes', key: email, windows }, tx);
   if (seconds === null) return;
   throw new ApiError('too_many_requests', 'This address has asked for too many codes.', {
     headers: { 'Retry-After': String(seconds) },
