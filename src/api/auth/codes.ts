@@ -126,20 +126,21 @@ export interface PreparedCode {
 /**
  * Makes the code of a request and stores its hash; marks the row as seen by its run in the same statement. Repeating it
  * makes a fresh code, and the former one stops working.
- * @returns null when nothing is to be sent: the row is expired, superseded or used, or its address is suppressed
+ * @returns `gone` when the row was superseded or used; `unsendable` when it is expired, or its address is suppressed
  */
-export async function prepareCode(codeId: string): Promise<PreparedCode | null> {
+export async function prepareCode(codeId: string): Promise<PreparedCode | 'gone' | 'unsendable'> {
   const code = randomDigits(CODE_DIGITS);
-  const row = await queryOne<{ email: string; expires_at: Date; suppressed: boolean }>(
-    `update sign_in_codes c set hash = case when s.suppressed then null else $2::bytea end,
+  const row = await queryOne<{ email: string; expires_at: Date; sendable: boolean }>(
+    `update sign_in_codes c set hash = case when s.sendable then $2::bytea else null end,
        run_seen_at = coalesce(c.run_seen_at, $3)
-     from (select id, email in (select email from suppressed_addresses) as suppressed from sign_in_codes where id = $1) s
-     where c.id = s.id and c.expires_at > $3
-     returning c.email, c.expires_at, s.suppressed`,
+     from (select id, expires_at > $3 and email not in (select email from suppressed_addresses) as sendable
+       from sign_in_codes where id = $1) s
+     where c.id = s.id
+     returning c.email, c.expires_at, s.sendable`,
     [codeId, hmac('code-hash', hashedText(codeId, code)), clock.now()],
   );
-  if (row === null || row.suppressed) return null;
-  return { email: row.email, code, expiresAt: row.expires_at };
+  if (row === null) return 'gone';
+  return row.sendable ? { email: row.email, code, expiresAt: row.expires_at } : 'unsendable';
 }
 
 /** Sends no more mail to an address whose server refuses it for good. Safe to repeat; a former reason stays. */
