@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { Agent } from 'undici';
-import { until } from './measure.mjs';
 
 const require = createRequire(import.meta.url);
 const { NO_ENGINES_OF_OTHERS } = require('../dist/local/local-settings.js');
 const { RAISED_LIMITS } = require('../dist/local/raised-limits.js');
+const { signInByMail } = require('../dist/local/sign-in.js');
 const { startLocal } = require('../dist/local/supervisor.js');
 
 /** Limits that a load would meet are raised by their settings; no check is off. */
@@ -56,13 +56,6 @@ export class Api {
   }
 }
 
-async function signIn(api, local) {
-  const email = 'bench@people.test';
-  await api.call('POST', '/v1/auth/code', { email });
-  const mail = await until(() => local.mailbox(email)[0], { timeoutMs: 30_000, goal: 'the mail with the code' });
-  api.token = (await api.call('POST', '/v1/auth/code/verify', { email, code: mail.code })).access_token;
-}
-
 /**
  * Everything started anew in a folder that goes with it: engines (durable, as in production), APIs, workers, and a project
  * with a key and a provider. `end` stops it.
@@ -97,7 +90,7 @@ export async function openStage({ apis = 1, workers = 1, env = {} } = {}) {
 
 async function furnish(stage) {
   const { api, local } = stage;
-  await signIn(api, local);
+  api.token = await signInByMail(local, 'bench@people.test');
   const project = await api.call('POST', '/v1/projects', { name: 'bench' });
   stage.projectId = project.id;
   stage.ownerId = project.owner_user_id;

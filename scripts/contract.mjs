@@ -1,6 +1,7 @@
 /**
  * `npm run contract -- [--cases N] [--seed N] [--minutes M]`: starts the service on this machine and has schemathesis send it
- * generated requests by the contract document, with a key and without one. Status 0 when every answer was a documented one.
+ * generated requests by the contract document: with a key, without one, an operator's to the operators' routes, and chains of
+ * requests that use what those before them made. Status 0 when every answer was a documented one.
  * The program is `schemathesis` of the PATH, or the one that the variable SCHEMATHESIS names.
  */
 import { spawn } from 'node:child_process';
@@ -13,12 +14,16 @@ import { parseArgs } from 'node:util';
 const require = createRequire(import.meta.url);
 const { NO_ENGINES_OF_OTHERS } = require('../dist/local/local-settings.js');
 const { RAISED_LIMITS } = require('../dist/local/raised-limits.js');
+const { signInByMail } = require('../dist/local/sign-in.js');
 const { startLocal } = require('../dist/local/supervisor.js');
 
 const USAGE = 'npm run contract -- [--cases N] [--seed N] [--minutes M], each a whole number from 1.';
 
+const OPERATOR = 'operator@people.test';
+
 const SETTINGS = {
   ...RAISED_LIMITS,
+  ADMIN_EMAILS: OPERATOR,
   AUTH_CODE_PER_MINUTE: '1000000',
   AUTH_CODE_PER_DAY: '1000000',
   INVITES_PER_DAY: '1000000',
@@ -49,8 +54,15 @@ const CHECKS = [
  * - positive_data_acceptance: rules that JSON Schema cannot say (a provider that needs an address, a name taken) refuse too.
  * - missing_required_header: no operation has one; the credential is a security scheme.
  * - ignored_auth: a missing credential is the second run; it sends other credentials only where the first answer was a success.
- * - use_after_free, ensure_resource_availability, object_level_authorization: of the stateful phase, which does not run here.
+ * - object_level_authorization: it needs a second person; the table of routes in the tests has sixteen kinds of caller.
  */
+
+/** What chains of requests show beside that: what was made is there, and what was deleted is not. */
+const CHAIN_CHECKS = [...CHECKS, 'use_after_free', 'ensure_resource_availability'];
+
+/** How many chains, and of how many requests each at most: few, since each request waits for the one before. */
+const CHAINS = 30;
+const CHAIN_STEPS = 5;
 
 /** Operations that would take the ground from under those after them, by method and path. */
 const LEFT_OUT = [
@@ -96,23 +108,9 @@ const callerOf = (baseUrl, token) => async (method, path, body) => {
   return answer === '' ? null : JSON.parse(answer);
 };
 
-async function mailedCode(local, email) {
-  for (let tries = 0; tries < 300; tries++) {
-    const [mail] = local.mailbox(email);
-    if (mail !== undefined) return mail.code;
-    await new Promise((done) => setTimeout(done, 100));
-  }
-  throw new Error('The mail with the code did not come.');
-}
+const signIn = async (local, email) => callerOf(local.baseUrl, await signInByMail(local, email));
 
-async function signIn(local, email) {
-  const anyone = callerOf(local.baseUrl);
-  await anyone('POST', '/v1/auth/code', { email });
-  const session = await anyone('POST', '/v1/auth/code/verify', { email, code: await mailedCode(local, email) });
-  return callerOf(local.baseUrl, session.access_token);
-}
-
-/** Makes a project with a few of everything. @returns the key, and identifiers by the name of their path parameter */
+/** Makes a project with a few of everything. @returns the key, the operator's, and identifiers by the name of their path parameter */
 async function furnish(local) {
   const member = await (await signIn(local, 'member@people.test'))('GET', '/v1/users/me');
   const session = await signIn(local, 'contract@people.test');
@@ -120,6 +118,7 @@ async function furnish(local) {
   const project = await session('POST', '/v1/projects', { name: 'contract' });
   const other = await session('POST', '/v1/api-keys', { name: 'another' });
   const { key } = await session('POST', '/v1/api-keys', { name: 'contract' });
+  const operator = await (await signIn(local, OPERATOR))('POST', '/v1/api-keys', { name: 'operator' });
   const at = `/v1/projects/${project.id}`;
   const api = callerOf(local.baseUrl, key);
   const make = async (path, body) => (await api('POST', `${at}/${path}`, body)).id;
@@ -173,7 +172,7 @@ async function furnish(local) {
     delivery_id: deliveries.map(({ id }) => id),
     version: ['1'],
   };
-  return { key, known };
+  return { key, operatorKey: operator.key, known };
 }
 
 /**
@@ -200,7 +199,8 @@ function configOf(known) {
       `dictionary = "${name}"`,
       `probability = ${KNOWN_SHARE}`,
     ]);
-  return [...lines, ...SERVER_ERRORS].join('\n');
+  const chains = ['[phases.stateful]', `max-steps = ${CHAIN_STEPS}`];
+  return [...lines, ...chains, ...SERVER_ERRORS].join('\n');
 }
 
 /** How many cases the first phase makes of an operation, about; the second one has the rest. */
@@ -222,15 +222,25 @@ async function documentOf(local) {
   return { document, operations: operations.length - leftOut.length };
 }
 
-/** One worker, so that a seed makes the same cases again; the two runs are for the two cores. */
-function argumentsOf({ folder, local, seed, examples, report, key }) {
+/** One worker, so that a seed makes the same cases again. */
+function argumentsOf({
+  folder,
+  local,
+  seed,
+  examples,
+  report,
+  key,
+  only,
+  checks = CHECKS,
+  phases = 'coverage,fuzzing',
+}) {
   return [
     `--config-file=${join(folder, 'schemathesis.toml')}`,
     'run',
     join(folder, 'openapi.json'),
     `--url=${local.baseUrl}`,
-    `--checks=${CHECKS.join(',')}`,
-    '--phases=coverage,fuzzing',
+    `--checks=${checks.join(',')}`,
+    `--phases=${phases}`,
     '--workers=1',
     `--seed=${seed}`,
     `--max-examples=${examples}`,
@@ -245,13 +255,15 @@ function argumentsOf({ folder, local, seed, examples, report, key }) {
     '--report=json',
     `--report-json-path=${report}`,
     ...(key === undefined ? [] : [`--header=Authorization: Bearer ${key}`]),
+    ...(only === undefined ? [] : [`--include-path-regex=${only}`]),
     ...LEFT_OUT.map(([method, path]) => `--exclude-name=${method} ${path}`),
   ];
 }
 
-/** Runs schemathesis to its end. @returns how many cases it made, what it said, and whether it found nothing */
+/** Runs schemathesis to its end. @returns how many cases it made in which time, what it said, and whether it found nothing */
 async function runCases(run) {
-  const report = join(run.folder, run.key === undefined ? 'no-key.json' : 'key.json');
+  const report = join(run.folder, `${run.name}.json`);
+  const begun = Date.now();
   const child = spawn(process.env.SCHEMATHESIS ?? 'schemathesis', argumentsOf({ ...run, report }), {
     cwd: run.folder,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -268,26 +280,33 @@ async function runCases(run) {
     child.once('close', (code) => resolve(code));
   });
   const made = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')).test_cases.generated : 0;
-  return { holds: status === 0, output, made };
+  return { name: run.name, holds: status === 0, output, made, seconds: Math.round((Date.now() - begun) / 1000) };
 }
 
-/** @returns whether every answer of both runs was a documented one, and there were as many as asked for */
+/** @returns whether every answer of all runs was a documented one, and there were as many as asked for */
 async function check({ local, folder, signal }, { cases, seed }) {
-  const { key, known } = await furnish(local);
+  const { key, operatorKey, known } = await furnish(local);
   const { document, operations } = await documentOf(local);
   writeFileSync(join(folder, 'openapi.json'), JSON.stringify(document));
   writeFileSync(join(folder, 'schemathesis.toml'), configOf(known));
   const examples = Math.max(1, Math.ceil(cases / 2 / operations) - COVERAGE_CASES);
   const begun = Date.now();
   const runs = await Promise.all(
-    [key, undefined].map((given) => runCases({ local, folder, seed, examples, signal, key: given })),
+    [
+      { name: 'with a key', key, examples },
+      { name: 'without one', examples },
+      { name: 'by an operator', key: operatorKey, only: '^/v1/admin/', examples },
+      { name: 'in chains', key, phases: 'stateful', checks: CHAIN_CHECKS, examples: CHAINS },
+    ].map((run) => runCases({ ...run, local, folder, seed, signal })),
   );
   for (const { holds, output } of runs) if (!holds) say(output);
   const made = runs.reduce((sum, run) => sum + run.made, 0);
-  const each = runs.map((run) => run.made);
-  say(`${made} cases (${each[0]} with a key, ${each[1]} without one) in ${Math.round((Date.now() - begun) / 1000)} s`);
+  const each = runs.map((run) => `${run.made} ${run.name}: ${run.seconds} s`).join(', ');
+  say(`${made} cases (${each}) in ${Math.round((Date.now() - begun) / 1000)} s`);
   if (made < cases) say(`They are fewer than ${cases}.`);
-  return made >= cases && runs.every(({ holds }) => holds);
+  const empty = runs.filter((run) => run.made === 0);
+  for (const { name } of empty) say(`There is none ${name}.`);
+  return made >= cases && empty.length === 0 && runs.every(({ holds }) => holds);
 }
 
 const say = (line) => process.stdout.write(`${line}\n`);

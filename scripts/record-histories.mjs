@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 const require = createRequire(import.meta.url);
 const { Client, Connection } = require('@temporalio/client');
 const { Client: Database } = require('pg');
+const { signInByMail } = require('../dist/local/sign-in.js');
 const { startLocal } = require('../dist/local/supervisor.js');
 const { findTemporalCli, userCache } = require('../dist/local/temporal-cli.js');
 const { startReceiver } = require('../dist/local/receiver.js');
@@ -67,10 +68,7 @@ const save = async (name, id) => {
 };
 
 try {
-  const email = 'histories@people.test';
-  await call('POST', '/v1/auth/code', { email });
-  const code = await until(async () => (await call('GET', `/dev/mailbox?to=${email}`)).body.data[0]?.code);
-  const token = (await call('POST', '/v1/auth/code/verify', { email, code })).body.access_token;
+  const token = await signInByMail(local, 'histories@people.test');
   const post = async (path, body) => (await call('POST', path, body, token)).body;
   const project = await post('/v1/projects', { name: 'histories' });
   const at = `/v1/projects/${project.id}`;

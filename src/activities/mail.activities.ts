@@ -12,12 +12,14 @@ import { rowGone } from './failures';
 /** Activities that send mail. The code is made here and goes into the mail only, never into a row, a log or a history. */
 export const mailActivities = ({ mailer }: { mailer: Mailer }) => ({
   /**
-   * Mails the sign-in code of a row, and does nothing for one that is expired, superseded or used, or whose address is
-   * suppressed. A retry makes a fresh code, so the code of a try whose end is unknown stops working.
+   * Mails the sign-in code of a row, and does nothing for one that is expired or whose address is suppressed. A retry
+   * makes a fresh code, so the code of a try whose end is unknown stops working.
+   * @throws ROW_GONE when the code was superseded or used
    */
   async sendCode({ codeId }: CodeMailInput): Promise<void> {
     const prepared = await prepareCode(codeId);
-    if (prepared === null) return;
+    if (prepared === 'gone') throw rowGone();
+    if (prepared === 'unsendable') return;
     const { email, code, expiresAt } = prepared;
     await sendOrSuppress(mailer, { to: email, code, ...codeMailText({ code, expiresAt, now: clock.now() }) });
   },

@@ -88,6 +88,7 @@ export const removals: ReadonlyMap<string, Removal> = new Map<string, Removal>([
     ),
   ],
   [
+    // Written by older builds alone, while they run beside this one; the table goes with a later release.
     'sign_in_requests',
     byAge(
       `delete from sign_in_requests where id in (select id from sign_in_requests where created_at < $1 limit $2)

@@ -12,15 +12,11 @@ const { sendInvitation } = proxyActivities<MailActivities>(invitationMail);
  * membership stands without its mail.
  */
 export async function mail({ codeId, memberId }: MailInput): Promise<void> {
-  if (codeId !== undefined) await sendCode({ codeId });
-  if (memberId !== undefined) await invite(memberId);
-}
-
-/** A member who was removed before the mail left needs none. */
-async function invite(memberId: string): Promise<void> {
   try {
-    await sendInvitation({ memberId });
+    if (codeId !== undefined) await sendCode({ codeId });
+    if (memberId !== undefined) await sendInvitation({ memberId });
   } catch (error) {
+    // A code that was superseded or used, or a member who was removed, before the mail left needs none.
     if (!isRowGone(error)) throw error;
   }
 }

@@ -16,10 +16,13 @@ const verify = (email: string, code: string): Promise<Reply> =>
 
 /** Puts what an address has asked for into the past, so that its caps have room again. */
 const letSecondsPass = (email: string, seconds: number): Promise<unknown[]> =>
-  query(`update sign_in_requests set created_at = created_at - make_interval(secs => $2) where email = $1`, [
-    email,
-    seconds,
-  ]);
+  query(
+    // Sorted, so that all are gone before the first one is back: moved one by one they would meet.
+    `with gone as (delete from rate_windows where kind = 'sign-in codes' and key = $1 returning *)
+     insert into rate_windows (kind, key, second, instance, count)
+     select kind, key, second - $2, instance, count from gone order by second`,
+    [email, seconds],
+  );
 
 /** The code of the `count`th mail to an address. */
 const mailedCode = (email: string, count = 1): Promise<string> =>
@@ -176,7 +179,10 @@ describe('asking for a code', () => {
     const email = freshEmail();
     for (let count = 0; count < 10; count += 1) {
       expect((await ask(email)).status).toBe(202);
-      expect((await ask(email)).status).toBe(429);
+      const second = await ask(email);
+      expect(second.status).toBe(429);
+      // Of two caps that hold the longer wait counts.
+      if (count === 9) expect(Number(second.headers['retry-after'])).toBeGreaterThan(86_400 - 1_200);
       await letSecondsPass(email, 120);
     }
     const refused = await ask(email);

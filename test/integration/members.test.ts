@@ -7,7 +7,7 @@ import { config } from '../../src/api/core/config';
 import { inTransaction, query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { randomText } from '../../src/api/core/random';
-import { takeFromWindow } from '../../src/api/core/sliding-windows';
+import { takeFromWindows } from '../../src/api/core/sliding-windows';
 import { closeEngine, engine } from '../../src/api/core/temporal';
 import { invitationSweep, startInvitation } from '../../src/api/members/invitations';
 import { activateWaitingMemberships, lockAddress } from '../../src/api/projects/service';
@@ -314,11 +314,11 @@ describe('the cap of invitations', () => {
   });
 
   test('a place taken in a transaction that rolls back is free', async () => {
-    const window = { kind: 'tests', key: newId('user'), windowSeconds: 60, limit: 1 };
-    const take = () => inTransaction((tx) => takeFromWindow(window, tx));
+    const window = { kind: 'tests', key: newId('user'), windows: [{ windowSeconds: 60, limit: 1 }] };
+    const take = () => inTransaction((tx) => takeFromWindows(window, tx));
     await expect(
       inTransaction(async (tx) => {
-        expect(await takeFromWindow(window, tx)).toBeNull();
+        expect(await takeFromWindows(window, tx)).toBeNull();
         throw new Error('by a test');
       }),
     ).rejects.toThrow('by a test');

@@ -210,6 +210,75 @@ describe('runs', () => {
     expect(await counted()).toBe(limit);
   });
 
+  /** Runs that wait for the output of one call each. */
+  const pausedRuns = async (name: string, count: number): Promise<string[]> => {
+    const tool = await buildClientTool(space, { name });
+    const turn = [{ toolCalls: [{ id: 'ask', name, args: { order_id: '1' } }] }, { text: 'Done.' }];
+    const bound = { tool_bindings: [{ tool_id: tool.id }] };
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const agent = await agentSaying(turn, bound);
+        const paused = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('go'));
+        expect(paused.body.status).toBe('requires_action');
+        return at(`/agents/${agent.id}/generate/${String(paused.body.id)}/tool-outputs`);
+      }),
+    );
+  };
+  const outputs = { tool_outputs: [{ tool_call_id: 'ask', output: true }] };
+  const submissions = async (): Promise<number> =>
+    (await queryOne<{ count: number }>(
+      'select count(*)::int as count from generation_submissions where project_id = $1 and accepted_at is null',
+      [space.projectId],
+    ))!.count;
+
+  test('[billing] of many submissions at once exactly as many are accepted as are left, and the rest wait on', async () => {
+    const paths = await pausedRuns('approve_many', 10);
+    const limit = await leave(3);
+    const replies = await Promise.all(paths.map((path) => space.api.post(path, outputs)));
+    expect(replies.filter(({ body }) => body.status === 'completed')).toHaveLength(3);
+    const refused = replies.filter(({ status }) => status !== 200);
+    for (const reply of refused) expect(refusal(reply)).toEqual(limitOf(limit));
+    expect(refused).toHaveLength(7);
+    expect(await counted()).toBe(limit);
+    expect(await submissions()).toBe(0);
+    await leave(7);
+    const again = paths.filter((_, index) => replies[index]?.status === 403);
+    const after = await Promise.all(again.map((path) => space.api.post(path, outputs)));
+    expect(after.map(({ body }) => body.status)).toEqual(again.map(() => 'completed'));
+  });
+
+  test('[billing] submissions for one pause share its place: the last one is taken by one, the others come too late', async () => {
+    const [path = ''] = await pausedRuns('approve_once', 1);
+    const limit = await leave(1);
+    const replies = await Promise.all(Array.from({ length: 6 }, () => space.api.post(path, outputs)));
+    const codes = replies.map(({ status, body }) => body.error?.code ?? status).sort();
+    expect(codes).toEqual([200, ...Array.from({ length: 5 }, () => 'GENERATION_NOT_AWAITING_TOOL_OUTPUTS')]);
+    expect(await counted()).toBe(limit);
+  });
+
+  test('a submission that was stored and never sent holds its place against other runs for a while, and counts nothing', async () => {
+    const [path = '', other = ''] = await pausedRuns('approve_lost', 2);
+    const limit = await leave(1);
+    // As a process leaves it that ends between the row and the engine.
+    const id = path.split('/').at(-2);
+    await query(
+      `insert into generation_submissions (id, project_id, generation_id, pause, body, created_at)
+       values ('lost', $1, $2, 1, '[]', now())`,
+      [space.projectId, id],
+    );
+    const agent = await agentSaying([]);
+    const generate = (): Promise<Reply> => space.api.post(at(`/agents/${agent.id}/generate`), saying('go'));
+    expect(refusal(await generate())).toEqual(limitOf(limit));
+    expect(refusal(await space.api.post(other, outputs))).toEqual(limitOf(limit));
+    expect(await counted()).toBe(limit - 1);
+    await query(`update generation_submissions set created_at = now() - interval '601 seconds' where id = 'lost'`);
+    expect((await generate()).status).toBe(202);
+    expect(refusal(await space.api.post(path, outputs))).toEqual(limitOf(limit));
+    await leave(1);
+    expect((await space.api.post(path, outputs)).body.status).toBe('completed');
+    expect(await submissions()).toBe(0);
+  });
+
   test("a member's own plan does not help: the owner's counts", async () => {
     const member = await service.signedIn();
     await service.member(space.projectId, member, 'member');

@@ -4,6 +4,7 @@ import { Client as EngineClient, Connection } from '@temporalio/client';
 import { Client as DatabaseClient } from 'pg';
 import { localDefaults } from '../../src/local/local-settings';
 import { RAISED_LIMITS } from '../../src/local/raised-limits';
+import { signInByMail } from '../../src/local/sign-in';
 import { startLocal } from '../../src/local/supervisor';
 import type { Local, LocalOptions } from '../../src/local/supervisor';
 import type { ModelCall } from '../../src/local/model-server';
@@ -144,13 +145,8 @@ export class LocalService {
   }
 
   /** Signs in as a person does. @returns the session token */
-  async signIn(email: string): Promise<string> {
-    const api = apiClient(this.local.baseUrl);
-    expect((await api.post('/v1/auth/code', { email })).status).toBe(202);
-    const code = await this.mailedCode(email);
-    const session = await api.post('/v1/auth/code/verify', { email, code });
-    expect(session.status).toBe(200);
-    return session.body.access_token as string;
+  signIn(email: string): Promise<string> {
+    return signInByMail(this.local, email);
   }
 
   /** The code of the newest mail to an address, once it is there. */

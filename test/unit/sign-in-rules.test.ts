@@ -1,33 +1,7 @@
 import { MailAddress } from '../../src/api/auth/addresses';
-import { secondsUntilAllowed } from '../../src/api/auth/caps';
 import { codeMailText } from '../../src/api/auth/code-mail';
 import { clearedCookie, cookieToken, mayUseCookie, refreshCookie } from '../../src/api/auth/cookie';
 import { isRecipientRefused } from '../../src/api/auth/mailer';
-
-describe('caps of code requests', () => {
-  const now = 1_000_000_000_000;
-  const ago = (...seconds: number[]): number[] => seconds.map((each) => now - each * 1000);
-  const caps = { perMinute: 1, perDay: 3 };
-
-  test.each([
-    ['no request yet', [], null],
-    ['one 59.5 s ago', ago(59.5), 1],
-    ['one 10 s ago', ago(10), 50],
-    ['one exactly a minute ago', ago(60), null],
-    ['two within the day', ago(61, 7_200), null],
-    ['three within the day, the oldest an hour from its edge', ago(61, 7_200, 82_800), 3_600],
-    ['three, the oldest exactly a day ago', ago(61, 7_200, 86_400), null],
-    ['both caps hold: the longer wait counts', ago(10, 7_200, 82_800), 3_600],
-    ['more than the day holds: the third newest decides', ago(61, 7_200, 10_800, 82_800), 75_600],
-  ])('%s', (_case, accepted, expected) => {
-    expect(secondsUntilAllowed(accepted, now, caps)).toBe(expected);
-  });
-
-  test('two a minute leave room for a second one', () => {
-    expect(secondsUntilAllowed(ago(5), now, { perMinute: 2, perDay: 10 })).toBeNull();
-    expect(secondsUntilAllowed(ago(5, 20), now, { perMinute: 2, perDay: 10 })).toBe(40);
-  });
-});
 
 describe('addresses', () => {
   test.each([

@@ -11,9 +11,9 @@ import { newId } from '../core/ids';
 import { hmac, hmacWith, verifyingKeys } from '../core/keys';
 import { errorFacts, log } from '../core/log';
 import { randomDigits } from '../core/random';
+import { takeFromWindows } from '../core/sliding-windows';
 import { starts } from '../core/starts';
 import { startRun } from '../core/temporal';
-import { DAY_MS, secondsUntilAllowed } from './caps';
 
 const CODE_DIGITS = 6;
 
@@ -31,11 +31,8 @@ const hashedText = (codeId: string, code: string): string => `${codeId}${code}`;
 export async function requestCode({ email, requestId }: { email: string; requestId: string }): Promise<void> {
   const codeId = newId('code');
   await inTransaction(async (tx) => {
-    // Two requests at once must not both find room under the cap.
-    await query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`sign-in ${email}`], tx);
+    await countRequest(email, tx);
     const now = clock.now();
-    await assertUnderCaps(email, now, tx);
-    await query('insert into sign_in_requests (email, created_at) values ($1, $2)', [email, now], tx);
     await query('delete from sign_in_codes where email = $1', [email], tx);
     await query(
       'insert into sign_in_codes (id, email, expires_at, created_at) values ($1, $2, $3, $4)',
@@ -46,15 +43,13 @@ export async function requestCode({ email, requestId }: { email: string; request
   await starts.begin(() => startMail(codeId, requestId));
 }
 
-async function assertUnderCaps(email: string, now: Date, tx: Tx): Promise<void> {
-  const caps = { perMinute: config().AUTH_CODE_PER_MINUTE, perDay: config().AUTH_CODE_PER_DAY };
-  const accepted = await query<{ created_at: Date }>(
-    'select created_at from sign_in_requests where email = $1 and created_at > $2 order by created_at desc limit $3',
-    [email, shifted(now, -DAY_MS), Math.max(caps.perMinute, caps.perDay)],
-    tx,
-  );
-  const times = accepted.map((row) => row.created_at.getTime());
-  const seconds = secondsUntilAllowed(times, now.getTime(), caps);
+/** Also has requests for one address wait for each other, so that the later one replaces the code of the earlier. */
+async function countRequest(email: string, tx: Tx): Promise<void> {
+  const windows = [
+    { windowSeconds: 60, limit: config().AUTH_CODE_PER_MINUTE },
+    { windowSeconds: 86_400, limit: config().AUTH_CODE_PER_DAY },
+  ];
+  const seconds = await takeFromWindows({ kind: 'sign-in codes', key: email, windows }, tx);
   if (seconds === null) return;
   throw new ApiError('too_many_requests', 'This address has asked for too many codes.', {
     headers: { 'Retry-After': String(seconds) },
@@ -123,20 +118,21 @@ export interface PreparedCode {
 /**
  * Makes the code of a request and stores its hash; marks the row as seen by its run in the same statement. Repeating it
  * makes a fresh code, and the former one stops working.
- * @returns null when nothing is to be sent: the row is expired, superseded or used, or its address is suppressed
+ * @returns `gone` when the row was superseded or used; `unsendable` when it is expired, or its address is suppressed
  */
-export async function prepareCode(codeId: string): Promise<PreparedCode | null> {
+export async function prepareCode(codeId: string): Promise<PreparedCode | 'gone' | 'unsendable'> {
   const code = randomDigits(CODE_DIGITS);
-  const row = await queryOne<{ email: string; expires_at: Date; suppressed: boolean }>(
-    `update sign_in_codes c set hash = case when s.suppressed then null else $2::bytea end,
+  const row = await queryOne<{ email: string; expires_at: Date; sendable: boolean }>(
+    `update sign_in_codes c set hash = case when s.sendable then $2::bytea else null end,
        run_seen_at = coalesce(c.run_seen_at, $3)
-     from (select id, email in (select email from suppressed_addresses) as suppressed from sign_in_codes where id = $1) s
-     where c.id = s.id and c.expires_at > $3
-     returning c.email, c.expires_at, s.suppressed`,
+     from (select id, expires_at > $3 and email not in (select email from suppressed_addresses) as sendable
+       from sign_in_codes where id = $1) s
+     where c.id = s.id
+     returning c.email, c.expires_at, s.sendable`,
     [codeId, hmac('code-hash', hashedText(codeId, code)), clock.now()],
   );
-  if (row === null || row.suppressed) return null;
-  return { email: row.email, code, expiresAt: row.expires_at };
+  if (row === null) return 'gone';
+  return row.sendable ? { email: row.email, code, expiresAt: row.expires_at } : 'unsendable';
 }
 
 /** Sends no more mail to an address whose server refuses it for good. Safe to repeat; a former reason stays. */

@@ -5,7 +5,7 @@ import { inTransaction } from './db';
 import { ApiError } from './errors';
 import { RequestLimit } from './request-limit';
 import { UNLIMITED_PATHS } from './route';
-import { takeFromWindow } from './sliding-windows';
+import { takeFromWindows } from './sliding-windows';
 
 const RETRY_SECONDS = 60;
 
@@ -35,10 +35,9 @@ export async function limitSignIn(req: Request): Promise<void> {
   const window = {
     kind: 'sign-in',
     key: networkOf(ipOf(req)),
-    windowSeconds: config().RATE_AUTH_WINDOW_SECONDS,
-    limit: config().RATE_AUTH_LIMIT,
+    windows: [{ windowSeconds: config().RATE_AUTH_WINDOW_SECONDS, limit: config().RATE_AUTH_LIMIT }],
   };
-  if ((await inTransaction((tx) => takeFromWindow(window, tx))) !== null) throw tooManyRequests();
+  if ((await inTransaction((tx) => takeFromWindows(window, tx))) !== null) throw tooManyRequests();
 }
 
 /** Writes what is counted and not written yet; called before a process closes its database. */

@@ -32,35 +32,38 @@ export function secondsUntilRoom(
   return windowSeconds;
 }
 
-/** One counted window: what is counted (`invitations`), for whom, over which time, up to how many. */
-export interface SlidingWindow {
-  kind: string;
-  key: string;
+/** How many within which trailing time. */
+export interface WindowRule {
   /** At most `WIDEST_WINDOW_SECONDS`. */
   windowSeconds: number;
   limit: number;
 }
 
+/** What is counted (`invitations`), for whom, and the windows that all need room for one more. */
+export interface SlidingWindows {
+  kind: string;
+  key: string;
+  windows: readonly WindowRule[];
+}
+
 /**
- * Takes one place in a window, exactly: of calls at once for one key, each waits for the one before to commit. A refused
- * call counts nothing, and neither does one whose transaction rolls back. Spec: Limits, rules 1 to 3.
- * @returns null = taken; else the seconds until the oldest one leaves
+ * Takes one place, exactly: of calls at once for one key, each waits for the one before to commit. A refused call counts
+ * nothing, and neither does one whose transaction rolls back. Spec: Limits, rules 1 to 3.
+ * @returns null = taken; else the seconds until every window has room
  */
-export async function takeFromWindow(
-  { kind, key, windowSeconds, limit }: SlidingWindow,
-  tx: Tx,
-): Promise<number | null> {
-  invariant(windowSeconds <= WIDEST_WINDOW_SECONDS, 'a window reaches back no further than the sweep leaves its rows');
+export async function takeFromWindows({ kind, key, windows }: SlidingWindows, tx: Tx): Promise<number | null> {
+  const widest = Math.max(...windows.map(({ windowSeconds }) => windowSeconds));
+  invariant(widest <= WIDEST_WINDOW_SECONDS, 'a window reaches back no further than the sweep leaves its rows');
   await query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`window ${kind} ${key}`], tx);
   const nowSecond = Math.floor(clock.ms() / 1000);
   const buckets = await query<Bucket>(
     `select second::float8 as second, sum(count)::integer as count from rate_windows
      where kind = $1 and key = $2 and second > $3 group by second order by second`,
-    [kind, key, nowSecond - windowSeconds],
+    [kind, key, nowSecond - widest],
     tx,
   );
-  const seconds = secondsUntilRoom(buckets, { nowSecond, windowSeconds, limit });
-  if (seconds !== null) return seconds;
+  const seconds = Math.max(...windows.map((rule) => secondsUntilRoom(buckets, { nowSecond, ...rule }) ?? 0));
+  if (seconds > 0) return seconds;
   await query(
     `insert into rate_windows as w (kind, key, second, count) values ($1, $2, $3, 1)
      on conflict (kind, key, second, instance) do update set count = w.count + 1`,

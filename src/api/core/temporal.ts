@@ -61,7 +61,8 @@ export function engineConnection(): { options: { address: string; tls?: object |
   const { connectionOptions, namespace } = loadClientConnectConfig();
   return {
     options: { ...connectionOptions, address: config().TEMPORAL_ADDRESS },
-    namespace: namespace ?? config().TEMPORAL_NAMESPACE,
+    // Set to nothing is as good as not set, as with all settings; the SDK takes it for a namespace without a name.
+    namespace: namespace === undefined || namespace === '' ? config().TEMPORAL_NAMESPACE : namespace,
   };
 }
 

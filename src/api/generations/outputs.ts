@@ -8,7 +8,6 @@ import type { InputProblem } from '../core/errors';
 import { ProgramsBusyError } from '../core/programs';
 import type { ProjectAccess } from '../core/route';
 import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/temporal';
-import { assertRunLeft } from '../plans/runs';
 import { mapOutput } from '../tools/call';
 import { transcriptError } from '../tools/outcome';
 import { requestHashOf } from './idempotency';
@@ -58,24 +57,27 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
   assertRunnable(input.project);
   if (rows.row.status !== 'requires_action') throw notAwaiting(input.generationId);
   checkOutputs(rows, input.outputs);
-  await assertRunLeft(input.project.ownerUserId);
   const submission = { submissionId: randomUUID(), pause: rows.row.pause };
-  const stored = await storeSubmission({
-    id: submission.submissionId,
-    projectId: input.project.id,
-    generationId: input.generationId,
-    pause: submission.pause,
-    outputs: await mapped(input, rows),
-    seal: rows.seal,
-    idempotencyKey: input.idempotencyKey,
-    requestHash: input.idempotencyKey === null ? null : hash,
-  });
-  if (!stored) {
+  const stored = await storeSubmission(
+    {
+      id: submission.submissionId,
+      projectId: input.project.id,
+      generationId: input.generationId,
+      pause: submission.pause,
+      outputs: await mapped(input, rows),
+      seal: rows.seal,
+      idempotencyKey: input.idempotencyKey,
+      requestHash: input.idempotencyKey === null ? null : hash,
+    },
+    input.project.ownerUserId,
+  );
+  if (stored === 'key_taken') {
     // The same key came twice at once: this one waits for what the other one gets.
     const other = await repeatedSubmission(input, rows, hash);
     if (other === null) throw notAwaiting(input.generationId);
     return other;
   }
+  if (stored === 'late') throw notAwaiting(input.generationId);
   return send(rows.row, submission);
 }
 

@@ -2,7 +2,8 @@ import { clock } from '../core/clock';
 import { inTransaction, isUniqueViolation, query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { count } from '../core/metrics';
-import { acceptedRunBinds, countAcceptedRun } from '../plans/runs';
+import { acceptedRunBinds, countAcceptedRun, roomExpressions, whereRunFits } from '../plans/runs';
+import type { RunRoom } from '../plans/runs';
 import { SEAL_COLUMNS, callPlace, sealOfRow, submissionPlace } from './sealing';
 import type { ContentSeal, SealRow } from './sealing';
 import type { CallError } from './turn';
@@ -46,29 +47,42 @@ export interface SubmissionRow {
   requestHash: Buffer | null;
 }
 
+/** `late`: the pause stands no more; `key_taken`: another submission of the generation holds the idempotency key. */
+export type Storing = 'stored' | 'late' | 'key_taken';
+
+/** Those of one pause share one place: only one of them can be accepted. */
+const STORE = `
+  with ${roomExpressions(9, '$3')},
+  standing as (select id from generations where id = $3 and status = 'requires_action' and pause = $4::integer),
+  stored as (
+    insert into generation_submissions (id, project_id, generation_id, pause, body, idempotency_key, request_hash, created_at)
+    select $1, $2, standing.id, $4::integer, $5::json, $6, $7::bytea, $8::timestamptz from standing, fits)
+  select plan, runs_max, runs, exists (select 1 from standing) as stands from room`;
+
 /**
- * Stores a submission.
- * Answers false when its idempotency key is taken by another one of the same generation.
+ * Stores a submission where the month has a run left for its pause: the stored row holds that run until it is accepted,
+ * which counts it, or dropped. Spec: Plans, run.
+ * @throws plan_limit_reached
  */
-export async function storeSubmission(row: SubmissionRow): Promise<boolean> {
+export async function storeSubmission(row: SubmissionRow, ownerUserId: string): Promise<Storing> {
+  const binds = [
+    row.id,
+    row.projectId,
+    row.generationId,
+    row.pause,
+    row.seal.seal(submissionPlace(row.id), row.outputs),
+    row.idempotencyKey,
+    row.requestHash,
+    clock.now(),
+  ];
   try {
-    await query(
-      `insert into generation_submissions (id, project_id, generation_id, pause, body, idempotency_key, request_hash, created_at)
-       values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-      [
-        row.id,
-        row.projectId,
-        row.generationId,
-        row.pause,
-        row.seal.seal(submissionPlace(row.id), row.outputs),
-        row.idempotencyKey,
-        row.requestHash,
-        clock.now(),
-      ],
-    );
-    return true;
+    return await whereRunFits<Storing>(ownerUserId, async (room, tx) => {
+      const made = await queryOne<RunRoom & { stands: boolean }>(STORE, [...binds, ...room], tx);
+      if (made?.stands !== true) return { room: null, answer: 'late' };
+      return { room: made, answer: 'stored' };
+    });
   } catch (error) {
-    if (isUniqueViolation(error)) return false;
+    if (isUniqueViolation(error)) return 'key_taken';
     throw error;
   }
 }

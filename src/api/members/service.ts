@@ -7,7 +7,7 @@ import type { Tx } from '../core/db';
 import { ApiError, invalidInput, invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
-import { takeFromWindow, WIDEST_WINDOW_SECONDS } from '../core/sliding-windows';
+import { takeFromWindows, WIDEST_WINDOW_SECONDS } from '../core/sliding-windows';
 import { heldRoleIn, lockAddress } from '../projects/service';
 import { accountIdOf, accountsOf } from '../users/service';
 import type { Account } from '../users/service';
@@ -75,8 +75,8 @@ async function insertMember({ projectId, userId, email, role }: AddMemberInput, 
 /** Counted in the transaction of the add, so that what is refused or rolled back counts nothing. */
 async function countInvitation(userId: string, tx: Tx): Promise<void> {
   const limit = config().INVITES_PER_DAY;
-  const window = { kind: 'invitations', key: userId, windowSeconds: WIDEST_WINDOW_SECONDS, limit };
-  const seconds = await takeFromWindow(window, tx);
+  const windows = [{ windowSeconds: WIDEST_WINDOW_SECONDS, limit }];
+  const seconds = await takeFromWindows({ kind: 'invitations', key: userId, windows }, tx);
   if (seconds === null) return;
   throw new ApiError('rate_limited', `One person adds at most ${String(limit)} members in 24 hours.`, {
     headers: { 'Retry-After': String(seconds) },

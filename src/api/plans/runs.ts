@@ -34,23 +34,36 @@ export interface RunRoom {
 const limitsOf = (): string =>
   JSON.stringify(Object.fromEntries(Object.entries(config().PLANS).map(([name, { runs }]) => [name, runs])));
 
-/** Who pays, the month, and the runs a month of every rung. */
-const roomBinds = (ownerUserId: string): unknown[] => [ownerUserId, monthOf(clock.now()), limitsOf()];
+/**
+ * Places of submissions that were sent and are not accepted yet: one for each pause that stands. A place is a stored
+ * submission and nothing else, so that what was accepted counts where it is accepted, and a process that dies in between
+ * leaves nothing to take back. One that nobody took for so long holds no place; the run may still take it.
+ */
+const PLACE_HELD_MS = 600_000;
 
-/** Columns plan, runs_max and runs, with the parameters of `roomBinds` from `first` on. */
-const roomSql = (first: number): string => `
-  select u.plan, ($${String(first + 2)}::jsonb ->> u.plan)::bigint as runs_max,
-    case when ($${String(first + 2)}::jsonb ->> u.plan) is null then null else
-      (select coalesce(sum(c.runs), 0) from run_counts c where c.user_id = u.id and c.month = $${String(first + 1)}) end as runs
-  from users u where u.id = $${String(first)}`;
+/** The places of `u`'s runs, but that of the run which is named by the parameter `except`. */
+const placesSql = (since: string, except: string | null): string => `
+  select count(*) from projects p join generations g on g.project_id = p.id and g.status = 'requires_action'
+  where p.owner_user_id = u.id${except === null ? '' : ` and g.id <> ${except}`} and exists (
+    select 1 from generation_submissions s
+    where s.generation_id = g.id and s.pause = g.pause and s.accepted_at is null and s.created_at > ${since})`;
 
 /**
  * Common table expressions of a statement that starts a run: `room` (plan, runs_max, runs), and `fits`, one row where a run
- * fits and none where not. They take the five parameters that `whereRunFits` gives, from `first` on.
+ * fits and none where not. They take the six parameters that `whereRunFits` gives, from `first` on.
+ * @param except parameter with the id of a run that keeps the place which a submission holds for it
  */
-export const roomExpressions = (first: number): string => `
-  room as (${roomSql(first)}),
-  fits as (select 1 from room where runs_max is null or runs < runs_max - $${String(first + 4)}::int)`;
+export const roomExpressions = (first: number, except: string | null = null): string => {
+  const at = (index: number): string => `$${String(first + index)}`;
+  return `
+  room as (
+    select u.plan, (${at(2)}::jsonb ->> u.plan)::bigint as runs_max,
+      case when (${at(2)}::jsonb ->> u.plan) is null then null else
+        (select coalesce(sum(c.runs), 0) from run_counts c where c.user_id = u.id and c.month = ${at(1)})
+        + case when ${at(4)}::int > 0 then 0 else (${placesSql(at(5), except)}) end end as runs
+    from users u where u.id = ${at(0)}),
+  fits as (select ${at(3)}::smallint as shard from room where runs_max is null or runs < runs_max - ${at(4)}::int)`;
+};
 
 const RAISE = 'on conflict (user_id, month, project_id, shard) do update set runs = run_counts.runs + 1';
 
@@ -71,10 +84,14 @@ export const countAcceptedRun = (first: number): string => `
 /** Month and shard. */
 export const acceptedRunBinds = (): unknown[] => [monthOf(clock.now()), randomInt(SHARDS)];
 
+/** Who pays, the month, the runs a month of every rung, the shard, the margin, and since when a place is held. */
 const runBinds = (ownerUserId: string, exact: boolean): unknown[] => [
-  ...roomBinds(ownerUserId),
+  ownerUserId,
+  monthOf(clock.now()),
+  limitsOf(),
   randomInt(SHARDS),
   exact ? 0 : FAR_FROM_LIMIT,
+  new Date(clock.ms() - PLACE_HELD_MS),
 ];
 
 /**
@@ -122,15 +139,4 @@ export async function takeRun({ projectId, ownerUserId }: RunPayer): Promise<() 
       [ownerUserId, taken.month, projectId, taken.shard],
     );
   };
-}
-
-const ROOM = roomSql(1);
-
-/**
- * Refuses when the month has no run left, and counts none: for what is counted where it is accepted.
- * @throws plan_limit_reached
- */
-export async function assertRunLeft(ownerUserId: string): Promise<void> {
-  const room = await queryOne<RunRoom>(ROOM, roomBinds(ownerUserId));
-  if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
 }

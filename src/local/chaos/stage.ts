@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { unwrap } from '@agent-platform/sdk';
 import type { Client, components } from '@agent-platform/sdk';
-import { clientOf, poll } from '../demo/api-client';
+import { clientOf } from '../demo/api-client';
 import { startReceiver } from '../receiver';
 import type { Receiver } from '../receiver';
+import { signInByMail } from '../sign-in';
 import { startLocal } from '../supervisor';
 import type { Local } from '../supervisor';
 import { openDataDir } from '../folders';
@@ -100,15 +101,8 @@ function answersOf(receiver: Receiver, chance: Chance): Map<string, number> {
 }
 
 async function signIn(local: Local): Promise<Client> {
-  const anyone = clientOf(local.baseUrl);
   const email = `chaos-${randomBytes(4).toString('hex')}@example.com`;
-  await unwrap(anyone.POST('/v1/auth/code', { body: { email } }));
-  const code = await poll(() => local.mailbox(email)[0]?.code ?? undefined, {
-    timeoutMs: 30_000,
-    goal: 'the mail with the code',
-  });
-  const session = await unwrap(anyone.POST('/v1/auth/code/verify', { body: { email, code } }));
-  return clientOf(local.baseUrl, session.access_token);
+  return clientOf(local.baseUrl, await signInByMail(local, email));
 }
 
 type ToolBody = components['schemas']['ToolCreate'];
