@@ -1,9 +1,16 @@
+import fc from 'fast-check';
 import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
-import { buildClientTool, buildHttpTool } from '../support/builders';
+import { buildClientTool, buildHttpTool, workspace } from '../support/builders';
+import { apiClient } from '../support/client';
 import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
 import { Runs, useLocal } from '../support/local';
+import { Kills } from '../support/loop-kills';
+import type { Script } from '../support/loop-model';
+import { LoopRun, loopTools } from '../support/loop-runs';
+import type { LoopStage } from '../support/loop-runs';
+import { scripts } from '../support/loop-scripts';
 
 const service = useLocal();
 let receiver: Receiver;
@@ -242,45 +249,43 @@ describe('killed once', () => {
   );
 });
 
-test('[durable 4] kills at any moment: every accepted run settles or stays paused, and no more is bought than was under way', async () => {
-  const tool = await buildHttpTool(runs.space, `${receiver.url}/many/{order_id}`, { name: 'many' });
-  const pausing = await buildClientTool(runs.space, { name: 'ask' });
-  const use = (name: string, id: string): object => ({ toolCalls: [{ name, args: { order_id: id } }], delayMs: 60 });
-  const given = { tool_bindings: [{ tool_id: tool.id }, { tool_id: pausing.id }] };
-  const finishing = await runs.agent([use('many', '1'), use('many', '2'), { text: 'end', delayMs: 60 }], given);
-  const resting = await runs.agent([use('many', '3'), use('ask', '4')], given);
-  const ids: string[] = [];
-  let lost = 0;
-  for (const killAfterMs of [150, 300]) {
-    // One call is surely under way at the kill; which others are is left to chance.
-    const gate = `kill-after-${killAfterMs}`;
-    const held = await runs.begin((await runs.agent([{ text: 'held', hold: gate }])).id);
-    ids.push(held);
-    await service.modelServer.waitForCall({ generationId: held });
-    for (let index = 0; index < 6; index += 1) ids.push(await runs.begin(index % 3 === 2 ? resting.id : finishing.id));
-    await new Promise((done) => setTimeout(done, killAfterMs));
-    await service.kill('worker');
-    lost = await boughtBeyondSteps(ids);
-    await service.local.start('worker');
-    service.modelServer.release(gate);
-  }
-  const ended = await eventually(
-    async () => {
-      const rows = await service.rows<{ status: string }>('select status from generations where id = any($1)', [ids]);
-      expect(rows.map(({ status }) => status)).not.toContain('in_progress');
-      return rows;
-    },
-    { timeoutMs: 30_000, intervalMs: 100 },
-  );
-  expect(ended.filter(({ status }) => status === 'requires_action')).toHaveLength(4);
-  expect(ended.filter(({ status }) => status === 'completed')).toHaveLength(10);
-  // What was under way at the kills was made again; nothing else was.
-  expect(lost).toBeGreaterThanOrEqual(2);
-  expect(await boughtBeyondSteps(ids)).toBe(lost);
-}, 90_000);
+test('[durable 4] kills at any moment of random scripts: every accepted run ends or stays paused as the loop says, and no more is bought than was under way', async () => {
+  const seed = Number(process.env.LOOP_SEED ?? Date.now() % 1_000_000);
+  process.stdout.write(`random scripts under kills: LOOP_SEED=${String(seed)}\n`);
+  const stage = await loopStage();
+  const prepare = (modes: Script['mode'][], numRuns: number) =>
+    Promise.all(fc.sample(scripts(modes), { seed, numRuns }).map((script) => new LoopRun(stage, script).prepare()));
+  const [mixed, streamed] = [await prepare(['background', 'wait', 'stream'], 20), await prepare(['stream'], 10)];
+  const kills = new Kills(service, stage);
+  const playing = mixed.map((run) => playOf(run, seed));
+  await kills.when(4 + (seed % 3));
+  await kills.kill('worker');
+  playing.push(...streamed.map((run) => playOf(run, seed)));
+  await kills.when(3);
+  await kills.kill('api');
+  const failures = (await Promise.all(playing)).filter((failure) => failure !== null);
+  expect(failures).toEqual([]);
+  const runsPlayed = [...mixed, ...streamed].map(({ played }) => played);
+  expect(kills.caught()).toEqual({ worker: expect.any(Number), api: expect.any(Number) });
+  expect({ seed, problems: kills.problems(runsPlayed) }).toEqual({ seed, problems: [] });
+  // A write was sent at most once, whoever was killed under it.
+  const keys = sentTo('/loop/broken').map(({ headers }) => headers['idempotency-key']);
+  expect(new Set(keys).size).toBe(keys.length);
+}, 120_000);
 
-/** Model calls of these runs beyond their stored steps. Right after a kill: those that were under way at it and before. */
-async function boughtBeyondSteps(ids: string[]): Promise<number> {
-  const counts = await Promise.all(ids.map(async (id) => runs.calls(id).length - (await runs.storedSteps(id)).length));
-  return counts.reduce((sum, count) => sum + count, 0);
+async function loopStage(): Promise<LoopStage> {
+  const token = await service.signIn('loops@people.test');
+  const api = apiClient(service.local.baseUrl, token);
+  const project = await api.post('/v1/projects', { name: 'loops' });
+  const { modelServer: server, local } = service;
+  const space = await workspace(api, project.body.id as string, server.url);
+  const toolIds = await loopTools(space, receiver);
+  return { space, token, server, toolIds, baseUrl: local.baseUrl, kills: true, delayMs: 120 };
 }
+
+/** Plays a script. @returns the seed, the script and what went wrong; null when nothing did */
+const playOf = (run: LoopRun, seed: number): Promise<string | null> =>
+  run.play().then(
+    () => null,
+    (error: unknown) => `LOOP_SEED=${String(seed)} ${JSON.stringify(run.played)}: ${String(error)}`,
+  );

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { Script } from '../support/loop-model';
 import { LoopRun, loopTools } from '../support/loop-runs';
 import type { LoopStage } from '../support/loop-runs';
 import { scripts, unpaired } from '../support/loop-scripts';
@@ -17,7 +18,8 @@ test('whatever the model, the tools, the provider and the caller do, the record,
   const modes = new Set<string>();
   await fc.assert(
     fc.asyncProperty(fc.array(scripts(), { minLength: 14, maxLength: 18 }), async (batch) => {
-      const outcomes = await Promise.allSettled(batch.map((script) => new LoopRun(stage, script).play()));
+      const play = async (script: Script) => (await new LoopRun(stage, script).prepare()).play();
+      const outcomes = await Promise.allSettled(batch.map(play));
       const failed = outcomes.find((outcome) => outcome.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
       for (const { mode } of batch) modes.add(mode);

@@ -134,15 +134,20 @@ export class LoopRun {
     this.played = { script, expected: expectedOf(script), id: '' };
   }
 
+  /** Writes the model and its agent; nothing may be killed meanwhile. */
+  async prepare(): Promise<this> {
+    const { space, server, toolIds, delayMs } = this.stage;
+    const { script } = this.played;
+    server.script(this.model, repliesOf(script, this.model, delayMs));
+    const tools = toolIds.map((id) => ({ tool_id: id }));
+    const agent = await buildAgent(space, { model: this.model, max_steps: script.maxSteps, tool_bindings: tools });
+    this.agentId = agent.id;
+    return this;
+  }
+
   /** Plays the script to its end. @throws where an answer, the record or what was bought is not what it must be */
   async play(): Promise<Played> {
     const { script, expected } = this.played;
-    const { space, server, toolIds, delayMs } = this.stage;
-    server.script(this.model, repliesOf(script, this.model, delayMs));
-    const tools = toolIds.map((id) => ({ tool_id: id }));
-    this.agentId = (
-      await buildAgent(space, { model: this.model, max_steps: script.maxSteps, tool_bindings: tools })
-    ).id;
     const cancelling = this.cancelWhereHeld();
     let told = await this.begin();
     let seen = 0;
@@ -243,7 +248,7 @@ export class LoopRun {
           throw new Error(`${id} is still ${String(body.status)} after ${String(body.step_count)} steps`);
         return body;
       },
-      { timeoutMs: REST_MS, intervalMs: this.stage.kills ? 200 : 25 },
+      { timeoutMs: REST_MS, intervalMs: this.stage.kills ? 300 : 25 },
     );
   }
 
