@@ -22,16 +22,19 @@ export class Kills {
     private readonly stage: LoopStage,
   ) {}
 
-  /** Waits until so many calls of models are under way at once. */
-  async when(underWay: number): Promise<void> {
-    const enough = () => {
-      const now = this.sent().filter(({ waiting }) => waiting).length;
-      if (now < underWay) throw new Error(`${String(now)} calls are under way`);
+  /** Waits until an API makes a step of a stream and a worker makes another one. */
+  async whenBothAreAtWork(): Promise<void> {
+    const look = () => {
+      const parts = this.sent().flatMap(({ waiting, body }) =>
+        waiting ? [(body as { stream?: boolean }).stream] : [],
+      );
+      if (!parts.includes(true) || parts.every((streamed) => streamed === true))
+        throw new Error(`${String(parts.length)} calls are under way`);
     };
-    await eventually(enough, { timeoutMs: 20_000, intervalMs: 5 });
+    await eventually(look, { timeoutMs: 20_000, intervalMs: 5 });
   }
 
-  /** Kills a process, notes what it left, and starts it again. */
+  /** Kills a process and notes what it left. */
   async kill(part: Part): Promise<void> {
     await this.service.kill(part);
     const rows = await this.service.rows<{ key: string }>(
@@ -39,14 +42,6 @@ export class Kills {
       [this.stage.space.projectId],
     );
     this.marks.push({ part, calls: this.bought(), stored: new Set(rows.map(({ key }) => key)) });
-    await this.service.local.start(part);
-  }
-
-  /** How many steps each kill found begun and not stored. */
-  caught(): Partial<Record<Part, number>> {
-    return Object.fromEntries(
-      this.marks.map(({ part, calls, stored }) => [part, [...calls.keys()].filter((key) => !stored.has(key)).length]),
-    );
   }
 
   /**
