@@ -263,13 +263,13 @@ describe('redirects of an allowed host', () => {
     expect(stage.allowed.requests).toHaveLength(1);
   });
 
-  test.each(atOnce)('$name: no status to an address inside is followed', async (path) => {
+  test.each(atOnce)('[tools 3] $name: no status to an address inside is followed', async (path) => {
     const urls = statuses.map((status) => redirectFrom(stage.allowed.url, status, `http://${inside()}/`));
     expect(await path.callAll(urls)).toEqual(allBlocked(urls, path));
     expect(stage.allowed.requests).toHaveLength(statuses.length);
   });
 
-  test('a call of an mcp tool in a run: no status to an address inside is followed', async () => {
+  test('[tools 3] a call of an mcp tool in a run: no status to an address inside is followed', async () => {
     const redirects = statuses.map((status) => ({ status, location: `http://${inside()}/` }));
     const blocked = expect.stringMatching(/^200 completed: .*The target may not be called: /) as string;
     expect(await callListed(project, redirects)).toEqual(statuses.map(() => blocked));

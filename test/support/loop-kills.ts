@@ -62,6 +62,15 @@ export class Kills {
     return [...counts, ...pairs];
   }
 
+  /** Requests beyond those that were due: what the kills took with them. */
+  lost(runs: Played[]): number {
+    const bought = this.bought();
+    const beyond = runs.flatMap(({ id, expected }) =>
+      expected.bought.map((due, index) => (bought.get(`${id}:${String(index + 1)}`) ?? 0) - due),
+    );
+    return beyond.reduce((sum, count) => sum + count, 0);
+  }
+
   private miscounted({ script }: Played, key: string, due: number): string[] {
     const made = this.bought().get(key) ?? 0;
     const again = this.marks.filter(({ stored, calls }) => stored.has(key) && calls.get(key) !== made);

@@ -31,7 +31,8 @@ export interface Played {
   id: string;
 }
 
-const REST_MS = 60_000;
+/** Restarts of processes included, on a busy machine. */
+const REST_MS = 90_000;
 
 /** The tools that scripts call; the receiver plays their servers. */
 export async function loopTools(space: Workspace, receiver: Receiver): Promise<string[]> {
