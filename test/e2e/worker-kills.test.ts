@@ -1,9 +1,15 @@
+import fc from 'fast-check';
 import { startReceiver } from '../support/receiver';
 import type { Receiver } from '../support/receiver';
-import { buildClientTool, buildHttpTool } from '../support/builders';
+import { buildClientTool, buildHttpTool, workspace } from '../support/builders';
+import { apiClient } from '../support/client';
 import type { Reply } from '../support/client';
 import { eventually } from '../support/eventually';
 import { Runs, useLocal } from '../support/local';
+import { Kills } from '../support/loop-kills';
+import { LoopRun, loopTools } from '../support/loop-runs';
+import type { LoopStage } from '../support/loop-runs';
+import { scripts } from '../support/loop-scripts';
 
 const service = useLocal();
 let receiver: Receiver;
@@ -242,45 +248,40 @@ describe('killed once', () => {
   );
 });
 
-test('[durable 4] kills at any moment: every accepted run settles or stays paused, and no more is bought than was under way', async () => {
-  const tool = await buildHttpTool(runs.space, `${receiver.url}/many/{order_id}`, { name: 'many' });
-  const pausing = await buildClientTool(runs.space, { name: 'ask' });
-  const use = (name: string, id: string): object => ({ toolCalls: [{ name, args: { order_id: id } }], delayMs: 60 });
-  const given = { tool_bindings: [{ tool_id: tool.id }, { tool_id: pausing.id }] };
-  const finishing = await runs.agent([use('many', '1'), use('many', '2'), { text: 'end', delayMs: 60 }], given);
-  const resting = await runs.agent([use('many', '3'), use('ask', '4')], given);
-  const ids: string[] = [];
-  let lost = 0;
-  for (const killAfterMs of [150, 300]) {
-    // One call is surely under way at the kill; which others are is left to chance.
-    const gate = `kill-after-${killAfterMs}`;
-    const held = await runs.begin((await runs.agent([{ text: 'held', hold: gate }])).id);
-    ids.push(held);
-    await service.modelServer.waitForCall({ generationId: held });
-    for (let index = 0; index < 6; index += 1) ids.push(await runs.begin(index % 3 === 2 ? resting.id : finishing.id));
-    await new Promise((done) => setTimeout(done, killAfterMs));
-    await service.kill('worker');
-    lost = await boughtBeyondSteps(ids);
-    await service.local.start('worker');
-    service.modelServer.release(gate);
-  }
-  const ended = await eventually(
-    async () => {
-      const rows = await service.rows<{ status: string }>('select status from generations where id = any($1)', [ids]);
-      expect(rows.map(({ status }) => status)).not.toContain('in_progress');
-      return rows;
-    },
-    { timeoutMs: 30_000, intervalMs: 100 },
-  );
-  expect(ended.filter(({ status }) => status === 'requires_action')).toHaveLength(4);
-  expect(ended.filter(({ status }) => status === 'completed')).toHaveLength(10);
-  // What was under way at the kills was made again; nothing else was.
-  expect(lost).toBeGreaterThanOrEqual(2);
-  expect(await boughtBeyondSteps(ids)).toBe(lost);
-}, 90_000);
+test('[durable 4] kills at any moment of random scripts: every accepted run ends or stays paused as the loop says, and no more is bought than was under way', async () => {
+  const seed = Number(process.env.LOOP_SEED ?? Date.now() % 1_000_000);
+  process.stdout.write(`random scripts under kills: LOOP_SEED=${String(seed)}\n`);
+  const stage = await loopStage();
+  const prepared = fc.sample(scripts(), { seed, numRuns: 24 }).map((script) => new LoopRun(stage, script).prepare());
+  const loops = await Promise.all(prepared);
+  const kills = new Kills(service, stage);
+  const playing = loops.map((run) => playOf(run, seed));
+  await kills.whenBothAreAtWork();
+  await kills.kill('api');
+  await kills.kill('worker');
+  await Promise.all([service.local.start('worker'), service.local.start('api')]);
+  expect((await Promise.all(playing)).filter((failure) => failure !== null)).toEqual([]);
+  const played = loops.map((run) => run.played);
+  expect({ seed, problems: kills.problems(played) }).toEqual({ seed, problems: [] });
+  expect(kills.lost(played)).toBeGreaterThan(0);
+  // A write was sent at most once, whoever was killed under it.
+  const keys = sentTo('/loop/broken').map(({ headers }) => headers['idempotency-key']);
+  expect(new Set(keys).size).toBe(keys.length);
+}, 180_000);
 
-/** Model calls of these runs beyond their stored steps. Right after a kill: those that were under way at it and before. */
-async function boughtBeyondSteps(ids: string[]): Promise<number> {
-  const counts = await Promise.all(ids.map(async (id) => runs.calls(id).length - (await runs.storedSteps(id)).length));
-  return counts.reduce((sum, count) => sum + count, 0);
+async function loopStage(): Promise<LoopStage> {
+  const token = await service.signIn('loops@people.test');
+  const api = apiClient(service.local.baseUrl, token);
+  const project = await api.post('/v1/projects', { name: 'loops' });
+  const { modelServer: server, local } = service;
+  const space = await workspace(api, project.body.id as string, server.url);
+  const toolIds = await loopTools(space, receiver);
+  return { space, token, server, toolIds, baseUrl: local.baseUrl, kills: true, delayMs: 200 };
 }
+
+/** Plays a script. @returns the seed, the script and what went wrong; null when nothing did */
+const playOf = (run: LoopRun, seed: number): Promise<string | null> =>
+  run.play().then(
+    () => null,
+    (error: unknown) => `LOOP_SEED=${String(seed)} ${JSON.stringify(run.played)}: ${String(error)}`,
+  );

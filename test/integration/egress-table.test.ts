@@ -2,9 +2,9 @@ import { googleTokenEndpoint } from '../../src/api/core/google-token';
 import { outboundErrorOf } from '../../src/api/core/http';
 import { egressPolicy, outbound } from '../../src/api/core/outbound';
 import { useService } from '../support/app';
-import { egressPaths, egressProject, listing, moveMcp, newKeyFile } from '../support/egress-paths';
+import { callListed, egressPaths, egressProject, listing, moveMcp, newKeyFile } from '../support/egress-paths';
 import type { EgressPath, EgressProject } from '../support/egress-paths';
-import { chainFrom, redirectFrom, startEgressStage } from '../support/egress-stage';
+import { chainFrom, redirectFrom, stairsFrom, startEgressStage } from '../support/egress-stage';
 import type { EgressStage } from '../support/egress-stage';
 import { literalTricks, localNames, locationTricks, malformedTricks, nameTricks } from '../support/egress-tricks';
 
@@ -254,16 +254,61 @@ describe('redirects of an allowed host', () => {
   const statuses = [301, 302, 303, 307, 308];
 
   test.each(
-    paths.flatMap((path) =>
-      statuses
-        .filter((_status, index) => path.takes !== 'run' || (index + paths.indexOf(path)) % 2 === 0)
-        .map((status) => [path.name, status, path] as const),
-    ),
-  )('%s: %d to an address inside is not followed', async (_name, status, path) => {
+    paths
+      .filter((path) => path.callAll === undefined)
+      .flatMap((path) => statuses.map((status) => ({ status, path, name: path.name }))),
+  )('$name: $status to an address inside is not followed', async ({ status, path }) => {
     const said = await path.call(redirectFrom(stage.allowed.url, status, `http://${inside()}/`));
     expect(said).toMatch(path.notFollowed?.(status) ?? path.blocked);
     expect(stage.allowed.requests).toHaveLength(1);
   });
+
+  test.each(atOnce)('[tools 3] $name: no status to an address inside is followed', async (path) => {
+    const urls = statuses.map((status) => redirectFrom(stage.allowed.url, status, `http://${inside()}/`));
+    expect(await path.callAll(urls)).toEqual(allBlocked(urls, path));
+    expect(stage.allowed.requests).toHaveLength(statuses.length);
+  });
+
+  test('[tools 3] a call of an mcp tool in a run: no status to an address inside is followed', async () => {
+    const redirects = statuses.map((status) => ({ status, location: `http://${inside()}/` }));
+    const blocked = expect.stringMatching(/^200 completed: .*The target may not be called: /) as string;
+    expect(await callListed(project, redirects)).toEqual(statuses.map(() => blocked));
+    expect([stage.remote.redirects, stage.remote.calls]).toEqual([[], []]);
+  });
+
+  test.each(paths.filter(({ tooMany }) => tooMany !== undefined).map((path) => ({ path, name: path.name })))(
+    '$name: every status to a host that may be called is followed, 307 and 308 with the method, the others as GET',
+    async ({ path }) => {
+      const { tries = 1 } = path;
+      expect(await path.call(stairsFrom(stage.allowed.url, [307, 308, 301, 302, 303], '/end'))).not.toMatch(
+        path.blocked,
+      );
+      const { requests } = stage.allowed;
+      expect(requests).toHaveLength(6 * tries);
+      const method = requests[0]?.method ?? '';
+      expect(requests.slice(0, 6).map((request) => request.method)).toEqual([
+        method,
+        method,
+        method,
+        'GET',
+        'GET',
+        'GET',
+      ]);
+      expect(requests[5]?.path).toMatch(/^\/end/);
+      expect(requests[5]?.body).toBe('');
+    },
+  );
+
+  test.each(paths.flatMap(({ notFollowed, ...path }) => (notFollowed === undefined ? [] : [{ ...path, notFollowed }])))(
+    '$name: no status is followed, though its host may be called',
+    async ({ call, notFollowed }) => {
+      for (const status of statuses)
+        expect(await call(redirectFrom(stage.allowed.url, status, `${stage.allowed.url}/end`))).toMatch(
+          notFollowed(status),
+        );
+      expect(stage.allowed.requests.map(({ path }) => path.split('/')[1])).toEqual(statuses.map(() => 'redirect'));
+    },
+  );
 
   test.each(each(locationTricks, isLocation))('$name: 303 to $what is not followed', async ({ location, path }) => {
     const said = await path.call(redirectFrom(stage.allowed.url, 303, location(inside())));

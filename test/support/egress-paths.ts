@@ -6,7 +6,7 @@ import type { Service } from './app';
 import { buildAgent, buildHttpTool, created, saying, workspace } from './builders';
 import type { Workspace } from './builders';
 import type { Reply } from './client';
-import type { EgressStage } from './egress-stage';
+import type { EgressStage, Redirect } from './egress-stage';
 import { eventually } from './eventually';
 import { keyFile } from './model-access';
 import { openStream } from './stream';
@@ -170,16 +170,38 @@ async function callTools(project: EgressProject, { tools, agentId }: Calling, ur
     { toolCalls: called.map(({ tool }) => ({ name: tool.name, args: {} })) },
     { text: 'done' },
   ]);
-  const run = await generate(project, agentId);
-  const calls = stage.models.calls({ generationId: String(run.body.id) });
-  const { messages = [] } = (calls.at(-1)?.body ?? {}) as { messages?: { role: string; content: unknown }[] };
-  const read = messages.filter(({ role }) => role === 'tool');
-  return called.map((_call, index) => `${said(run)} ${String(run.body.status)}: ${JSON.stringify(read[index])}`);
+  const read = readOf(project, await generate(project, agentId));
+  return called.map((_call, index) => read[index] ?? 'not read');
 }
 
 async function callTool(project: EgressProject, url: string): Promise<string> {
   const [answer = ''] = await callTools(project, { tools: [project.tool], agentId: project.toolAgentId }, [url]);
   return answer;
+}
+
+/**
+ * A run that gets the list of an mcp server, and whose calls of its tools are then redirected, each as it says: the text that
+ * the model read of each.
+ */
+export async function callListed(project: EgressProject, redirects: Redirect[]): Promise<string[]> {
+  const { stage, model, mcp } = project;
+  await moveMcp(project, stage.remote.url);
+  const gate = randomText(8);
+  const toolCalls = redirects.map(() => ({ name: 'remote_echo', args: {} }));
+  stage.models.script(model, [{ toolCalls, hold: gate }, { text: 'done' }]);
+  const running = generate(project, mcp.agentId);
+  await stage.models.waitForCall({ model });
+  stage.remote.redirects.push(...redirects);
+  stage.models.release(gate);
+  return readOf(project, await running);
+}
+
+/** The text that the model read of each call, by the last request of the run. */
+function readOf({ stage }: EgressProject, run: Reply): string[] {
+  const calls = stage.models.calls({ generationId: String(run.body.id) });
+  const { messages = [] } = (calls.at(-1)?.body ?? {}) as { messages?: { role: string; content: unknown }[] };
+  const read = messages.filter(({ role }) => role === 'tool');
+  return read.map((message) => `${said(run)} ${String(run.body.status)}: ${JSON.stringify(message)}`);
 }
 
 async function onVendor(project: EgressProject, url: string, call: () => Promise<string>): Promise<string> {
