@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually';
 import { Runs, useLocal } from '../support/local';
 
 // The heartbeat's own default of 30 s: it must outlast an outage of the engine.
-const service = useLocal({ env: { CALL_HEARTBEAT_SECONDS: undefined } });
+const service = useLocal({ engines: { fsync: true }, env: { CALL_HEARTBEAT_SECONDS: undefined } });
 let runs: Runs;
 
 beforeAll(async () => {

@@ -130,7 +130,7 @@ async function underLoad(work: () => Promise<void>): Promise<void> {
   const callers = LOAD.map(async (call) => {
     while (!isOver) {
       await call().catch((error: unknown) => failures.push(String(error)));
-      await pause(150);
+      await pause(400);
     }
   });
   try {

@@ -81,6 +81,8 @@ export class LocalService {
       quiet: true,
       restartCrashed: false,
       children: programs,
+      // The disk need not be waited for: here nothing but processes is lost. Who kills the database asks for it.
+      engines: { fsync: false },
       ...this.options,
       env: this.environment,
     }).catch((error: unknown) => {
