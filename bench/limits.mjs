@@ -13,7 +13,12 @@ const figure = (values) => {
 
 /** The limit of requests of an address, over two API processes at once: how far it errs, and what it asks of the database. */
 export async function limits({ rounds, count = LIMIT * 2 }) {
-  const stage = await openStage({ apis: 2, workers: 1, env: { RATE_IP_LIMIT: String(LIMIT), TRUST_PROXY: '1' } });
+  const stage = await openStage({
+    production: false,
+    apis: 2,
+    workers: 1,
+    env: { RATE_IP_LIMIT: String(LIMIT), TRUST_PROXY: '1' },
+  });
   const agent = new Agent({ connections: LANES });
   stage.opened.push(() => agent.close());
   try {

@@ -10,7 +10,7 @@ const rssMiB = (pid) => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pi
 
 /** Memory of API and worker with many runs paused, beside what they take with few. */
 export async function paused({ count = 10_000 }) {
-  const stage = await openStage();
+  const stage = await openStage({ production: false });
   try {
     const { api, at, local } = stage;
     const tool = { type: 'client', name: 'ask', parameters: { type: 'object' } };

@@ -1,12 +1,15 @@
+import { fork } from 'node:child_process';
 import { chmodSync, mkdtempSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { Agent } from 'undici';
+import { until } from './measure.mjs';
 
 const require = createRequire(import.meta.url);
-const { NO_ENGINES_OF_OTHERS } = require('../dist/local/local-settings.js');
+const { NO_ENGINES_OF_OTHERS, localDefaults } = require('../dist/local/local-settings.js');
 const { RAISED_LIMITS } = require('../dist/local/raised-limits.js');
 const { signInByMail } = require('../dist/local/sign-in.js');
 const { startLocal } = require('../dist/local/supervisor.js');
@@ -56,11 +59,62 @@ export class Api {
   }
 }
 
+/** A port that is free now. */
+function freePort() {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/**
+ * One more API process over the same engines, as production runs it: local mode holds every answer against the schema of its
+ * route before it goes out. @returns its address
+ */
+async function startProductionApi({ dataDir, local, opened }, env) {
+  const port = await freePort();
+  const baseUrl = `http://127.0.0.1:${port}`;
+  const child = fork(require.resolve('../dist/api/server.js'), [], {
+    env: {
+      PATH: process.env.PATH,
+      ...localDefaults(dataDir),
+      ...SETTINGS,
+      ...env,
+      DATABASE_URL: local.databaseUrl,
+      TEMPORAL_ADDRESS: local.temporalAddress,
+      HOST: '127.0.0.1',
+      PORT: String(port),
+      PUBLIC_BASE_URL: baseUrl,
+      METRICS_HOST: '127.0.0.1',
+      METRICS_PORT: '0',
+      SMTP_URL: 'smtp://127.0.0.1:9',
+      MAIL_FROM: 'bench@people.test',
+    },
+  });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  opened.push(async () => {
+    child.kill('SIGTERM');
+    await ended;
+  });
+  const serves = () =>
+    fetch(`${baseUrl}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await until(async () => child.exitCode !== null || (await serves()), { timeoutMs: 30_000, goal: 'the API' });
+  if (child.exitCode !== null) throw new Error(`The API ended at its start: ${child.exitCode}`);
+  return baseUrl;
+}
+
 /**
  * Everything started anew in a folder that goes with it: engines (durable, as in production), APIs, workers, and a project
- * with a key and a provider. `end` stops it.
+ * with a key and a provider; `api` calls a process in production
+ * mode, or else the first of local mode. `end` stops it.
  */
-export async function openStage({ apis = 1, workers = 1, env = {} } = {}) {
+export async function openStage({ apis = 1, workers = 1, env = {}, production = true } = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), 'svc-bench-'));
   chmodSync(dataDir, 0o711);
   const local = await startLocal({
@@ -81,6 +135,7 @@ export async function openStage({ apis = 1, workers = 1, env = {} } = {}) {
   };
   try {
     await furnish(stage);
+    if (production) stage.api.baseUrl = await startProductionApi(stage, env);
     return stage;
   } catch (error) {
     await stage.end();

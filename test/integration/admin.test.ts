@@ -97,7 +97,7 @@ describe('GET /v1/admin/users', () => {
     const made = [await service.signedIn(), await service.signedIn(), await service.signedIn()];
     const found: string[] = [];
     let cursor: string | null = '';
-    for (let page = 0; page < 200 && cursor !== null; page += 1) {
+    for (let page = 0; page < 2_000 && cursor !== null; page += 1) {
       const reply: Reply = await admin.get(`/v1/admin/users?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`);
       expect(reply.status).toBe(200);
       found.push(...(reply.body.data as { id: string }[]).map(({ id }) => id));

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { Agent, AgentVersion } from './models';
 import type { StoredBinding } from './bindings';
@@ -33,7 +34,7 @@ export const presentConfig = (config: AgentConfig): ShownConfig => ({
 });
 
 /** An agent as the API shows it. */
-export const presentAgent = (row: Agent): z.output<typeof AgentOut> => ({
+export const presentAgent = (row: Attributes<Agent>): z.output<typeof AgentOut> => ({
   id: row.id,
   project_id: row.projectId,
   ...presentConfig(row.config),

@@ -1,10 +1,11 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { ApiKey } from './models';
 import type { ApiKeyOut, ApiKeyWithSecret } from './schemas';
 import type { KeyWithSecret } from './service';
 
 /** A key in the shape of the API, without its secret. */
-export const presentApiKey = (row: ApiKey): z.output<typeof ApiKeyOut> => ({
+export const presentApiKey = (row: Attributes<ApiKey>): z.output<typeof ApiKeyOut> => ({
   id: row.id,
   name: row.name,
   key_prefix: row.keyPrefix,

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import { digestOfSecret, newApiKeySecret } from '../auth/service';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
@@ -120,7 +121,7 @@ export async function listApiKeys({
   projectId,
   limit,
   cursor,
-}: ListApiKeysInput): Promise<{ rows: ApiKey[]; nextCursor: string | null }> {
+}: ListApiKeysInput): Promise<{ rows: Attributes<ApiKey>[]; nextCursor: string | null }> {
   return listByCursor(ApiKey, {
     where: { userId, ...(projectId === undefined ? {} : { projectId }) },
     limit,

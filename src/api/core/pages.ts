@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
-import { Op, literal } from 'sequelize';
-import type { Model, ModelStatic, WhereOptions } from 'sequelize';
+import { DataTypes, Op, literal } from 'sequelize';
+import type { Attributes, FindOptions, Model, ModelStatic, WhereOptions } from 'sequelize';
 import { z } from 'zod';
 import { db } from './db';
 import { invalidInput } from './errors';
@@ -111,7 +111,7 @@ export interface CursorListInput {
 export async function listByCursor<M extends Row>(
   model: ModelStatic<M>,
   { where, limit: rowsMax, cursor, scope, first = 'newest' }: CursorListInput,
-): Promise<{ rows: M[]; nextCursor: string | null }> {
+): Promise<{ rows: Attributes<M>[]; nextCursor: string | null }> {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, scope);
   const [beyond, direction] = first === 'newest' ? ['<', 'DESC'] : ['>', 'ASC'];
   const keyset =
@@ -122,7 +122,7 @@ export async function listByCursor<M extends Row>(
             `("${model.name}"."created_at", "${model.name}"."id") ${beyond} (${db.escape(after.createdAt.toISOString())}, ${db.escape(after.id)})`,
           ),
         ];
-  const found = await model.findAll({
+  const found = await plainRows(model, {
     where: { [Op.and]: [where, ...keyset] },
     order: [
       ['createdAt', direction],
@@ -135,13 +135,26 @@ export async function listByCursor<M extends Row>(
   return { rows, nextCursor: found.length > rowsMax && last !== undefined ? encodeCursor(last, scope) : null };
 }
 
+/**
+ * Rows as plain objects of their attributes: making an instance of each costs more than reading it. Big integers, which come
+ * as text, are numbers here as they are there.
+ */
+async function plainRows<M extends Model>(model: ModelStatic<M>, options: FindOptions): Promise<Attributes<M>[]> {
+  const rows = (await model.findAll({ ...options, raw: true })) as unknown as Record<string, unknown>[];
+  const counts = Object.entries(model.getAttributes())
+    .filter(([, { type }]) => type instanceof DataTypes.BIGINT)
+    .map(([name]) => name);
+  for (const row of rows) for (const name of counts) if (row[name] !== null) row[name] = Number(row[name]);
+  return rows;
+}
+
 /** One page of an offset list, newest first with the id as tie-breaker, and the exact total. */
 export async function listByOffset<M extends Row>(
   model: ModelStatic<M>,
   { where, limit: rowsMax, offset: skipped }: { where: WhereOptions; limit: number; offset: number },
-): Promise<{ rows: M[]; total: number; limit: number; offset: number }> {
+): Promise<{ rows: Attributes<M>[]; total: number; limit: number; offset: number }> {
   const [rows, total] = await Promise.all([
-    model.findAll({
+    plainRows(model, {
       where,
       order: [
         ['createdAt', 'DESC'],

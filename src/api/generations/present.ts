@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { Generation } from './models';
 import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
@@ -30,10 +31,13 @@ export const presentRequiredAction = (status: string, pending: PendingCall[]) =>
       };
 
 /** Why the run failed; what is sealed is for the caller alone that waits for the run. */
-const errorOf = ({ error }: Generation) => (isSealed(error) ? null : error);
+const errorOf = ({ error }: Pick<Generation, 'error'>) => (isSealed(error) ? null : error);
 
 /** The generation record, as GET, lists and events show it. */
-export const presentGeneration = (row: Generation, pending: PendingCall[]): z.output<typeof GenerationOut> => ({
+export const presentGeneration = (
+  row: Attributes<Generation>,
+  pending: PendingCall[],
+): z.output<typeof GenerationOut> => ({
   id: row.id,
   generation_id: row.id,
   project_id: row.projectId,

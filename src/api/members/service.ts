@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import { narrowRole, roleAllows } from '../core/access';
 import type { Role } from '../core/access';
 import { clock } from '../core/clock';
@@ -16,7 +17,7 @@ import { ProjectMember } from './models';
 
 /** A member with the account behind it; null while nobody signed in, or when the account is gone. */
 export interface SeenMember {
-  member: ProjectMember;
+  member: Attributes<ProjectMember>;
   account: Account | null;
 }
 
@@ -183,7 +184,7 @@ export async function listMembers({
   return { rows: await withAccounts(rows), nextCursor };
 }
 
-async function withAccounts(members: ProjectMember[]): Promise<SeenMember[]> {
+async function withAccounts(members: Attributes<ProjectMember>[]): Promise<SeenMember[]> {
   const accounts = await accountsOf(members.flatMap(({ userId }) => userId ?? []));
   return members.map((member) => ({ member, account: accounts.get(member.userId ?? '') ?? null }));
 }

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import { clock } from '../core/clock';
 import { config } from '../core/config';
 import { nextMonthStart } from '../core/cycle';
@@ -113,7 +114,7 @@ export async function lowerPlan(userId: string, turnedAt: Date): Promise<boolean
 export async function planHistory(
   userId: string,
   page: { limit: number; cursor: string | undefined },
-): Promise<{ plan: RungName; nextPlan: RungName | null; rows: PlanLine[]; nextCursor: string | null }> {
+): Promise<{ plan: RungName; nextPlan: RungName | null; rows: Attributes<PlanLine>[]; nextCursor: string | null }> {
   const account = await queryOne<AccountPlan>('select plan, next_plan from users where id = $1', [userId]);
   if (account === null) throw notFound();
   const lines = await listByCursor(PlanLine, {

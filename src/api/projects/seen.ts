@@ -1,8 +1,9 @@
+import type { Attributes } from 'sequelize';
 import type { Role } from '../core/access';
 import type { Project } from './models';
 
 /** A project as one of its members sees it. */
 export interface SeenProject {
-  project: Project;
+  project: Attributes<Project>;
   role: Role;
 }

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { AiProvider } from './models';
 import type { PriceRow } from './prices';
@@ -5,7 +6,7 @@ import type { ProviderPriceOut } from './price-schemas';
 import type { AiProviderOut } from './schemas';
 
 /** A provider as the API shows it; of its key only the secret's id. */
-export const presentAiProvider = (row: AiProvider): z.output<typeof AiProviderOut> => ({
+export const presentAiProvider = (row: Attributes<AiProvider>): z.output<typeof AiProviderOut> => ({
   id: row.id,
   project_id: row.projectId,
   name: row.name,

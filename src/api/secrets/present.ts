@@ -1,9 +1,10 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { Secret } from './models';
 import type { SecretOut } from './schemas';
 
 /** A secret as the API shows it: everything but its value. */
-export const presentSecret = (row: Secret): z.output<typeof SecretOut> => ({
+export const presentSecret = (row: Attributes<Secret>): z.output<typeof SecretOut> => ({
   id: row.id,
   project_id: row.projectId,
   name: row.name,

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { OpenInlineTool } from './fields';
 import type { DescribedTool, Execute, InlineTool, Mcp, Pipeline, Tool } from './models';
@@ -6,7 +7,7 @@ import type { ToolOut } from './schemas';
 type Shown = z.output<typeof ToolOut>;
 
 /** A tool as the API shows it: credentials written out stand as `{"no_echo": true}` in the row already. */
-export const presentTool = (row: Tool): Shown => ({
+export const presentTool = (row: Attributes<Tool>): Shown => ({
   id: row.id,
   project_id: row.projectId,
   ...presentDescribed(row),

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import { presentGeneration } from '../generations/present';
 import type { TreeGeneration } from '../generations/trace-reads';
@@ -5,7 +6,7 @@ import type { Trace } from './models';
 import type { TraceNodeBody, TraceOut } from './schemas';
 
 /** The trace record. */
-export const presentTrace = (row: Trace): z.output<typeof TraceOut> => ({
+export const presentTrace = (row: Attributes<Trace>): z.output<typeof TraceOut> => ({
   id: row.id,
   project_id: row.projectId,
   agent_id: row.agentId,

@@ -1,9 +1,10 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { User } from './models';
 import type { UserOut } from './schemas';
 
 /** An account in the shape of the API. */
-export const presentUser = (row: User): z.output<typeof UserOut> => ({
+export const presentUser = (row: Attributes<User>): z.output<typeof UserOut> => ({
   id: row.id,
   email: row.email,
   name: row.name,

@@ -1,3 +1,4 @@
+import type { Attributes } from 'sequelize';
 import { PLATFORM_ADMIN } from '../core/access';
 import { clock } from '../core/clock';
 import { config } from '../core/config';
@@ -8,7 +9,7 @@ import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
 import { User } from './models';
 
-export type UserRow = User;
+export type UserRow = Attributes<User>;
 
 /**
  * The account of a proven address, made when there is none; an address of `ADMIN_EMAILS` gets the platform role `admin`.
@@ -61,7 +62,7 @@ export async function listUsers({
   email: string | undefined;
   limit: number;
   cursor: string | undefined;
-}): Promise<{ rows: User[]; nextCursor: string | null }> {
+}): Promise<{ rows: Attributes<User>[]; nextCursor: string | null }> {
   return listByCursor(User, {
     where: email === undefined ? {} : { email },
     limit,

@@ -1,5 +1,5 @@
 import { Op } from 'sequelize';
-import type { WhereOptions } from 'sequelize';
+import type { Attributes, WhereOptions } from 'sequelize';
 import { clock, shifted } from '../core/clock';
 import { config } from '../core/config';
 import { query, queryOne } from '../core/db';
@@ -20,7 +20,7 @@ const CLAIM_MARGIN_MS = 5_000;
 
 /** A delivery together with the text that is signed and sent. */
 export interface DeliveryView {
-  delivery: Delivery;
+  delivery: Attributes<Delivery>;
   body: string;
 }
 

@@ -1,10 +1,11 @@
+import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { EventEnvelope } from '../core/events';
 import type { DeliveryAttempt, DeliveryView } from './deliveries';
 import type { Webhook } from './models';
 import type { AttemptPage, DeliveryOut, WebhookOut, WebhookWithSecret } from './schemas';
 
-export const presentWebhook = (row: Webhook): z.output<typeof WebhookOut> => ({
+export const presentWebhook = (row: Attributes<Webhook>): z.output<typeof WebhookOut> => ({
   id: row.id,
   project_id: row.projectId,
   url: row.url,
