@@ -1,4 +1,4 @@
-import type { Express, NextFunction, Request, Response } from 'express';
+import type { Express, IRoute, NextFunction, Request, Response } from 'express';
 import type { z } from 'zod';
 import { BODY_BYTES_MAX, readBody } from './body';
 import { clock } from './clock';
@@ -29,7 +29,7 @@ export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
   app.use(announce);
   app.use(limitByIp);
   for (const [path, alike] of byShape(routes)) {
-    for (const route of alike) app[route.method](route.path, serve(route, gate));
+    mountAlike(app, alike, gate);
     // Before the next shape: `:webhook_id` would take `whk_…:recover` for an identifier.
     const allowed = [...new Set(alike.map(({ method }) => method.toUpperCase()))].sort().join(', ');
     app.all(path, () => {
@@ -40,6 +40,16 @@ export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
     throw notFound();
   });
   app.use(answerError);
+}
+
+/** Methods of one path share one entry of the router, which looks at its entries one by one. */
+function mountAlike(app: Express, alike: Route[], gate: Gate): void {
+  const paths = new Map<string, IRoute>();
+  for (const route of alike) {
+    const entry = paths.get(route.path) ?? app.route(route.path);
+    paths.set(route.path, entry);
+    entry[route.method](serve(route, gate));
+  }
 }
 
 /** The routes of each path, whatever its parameters are called, in the order of matching; with one spelling of the path. */

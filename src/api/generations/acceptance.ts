@@ -8,7 +8,7 @@ import { countRun, roomExpressions, whereRunFits } from '../plans/runs';
 import type { RunRoom } from '../plans/runs';
 import type { ToolContext } from '../tools/context';
 import type { InputCall } from './inputs';
-import { Generation } from './models';
+import type { GenerationRow } from './models';
 import { callPlace, newSeal } from './sealing';
 import type { ContentMode } from './sealing';
 import type { GenerateInput } from './service';
@@ -80,7 +80,7 @@ const WITH_NAMED_TRACE = statementWith(NAMED_TRACE);
  * @throws plan_limit_reached; VALIDATION_FAILED when the named trace is not there, or is being removed; service_unavailable when the database went
  *   away and nobody knows whether the run was accepted
  */
-export async function accept(accepting: Accepting): Promise<Generation | null> {
+export async function accept(accepting: Accepting): Promise<GenerationRow | null> {
   const row = rowOf(accepting);
   const named = accepting.input.traceId !== null;
   try {
@@ -101,43 +101,60 @@ export async function accept(accepting: Accepting): Promise<Generation | null> {
   }
 }
 
-function rowOf({ input, messages, hash, agentVersion, contentMode }: Accepting): Generation {
+/** What a run has not done yet. */
+const NOT_BEGUN = {
+  stopReason: null,
+  error: null,
+  pause: 0,
+  stepCount: 0,
+  aiProviderId: null,
+  model: null,
+  inputTokens: 0,
+  outputTokens: 0,
+  cachedTokens: 0,
+  costUsd: null,
+  initiatorGenerationId: null,
+  runSeenAt: null,
+  startedAt: null,
+  completedAt: null,
+  lastActivityAt: null,
+} as const;
+
+function rowOf({ input, messages, hash, agentVersion, contentMode }: Accepting): GenerationRow {
   const now = clock.now();
   const principal = principalOf(input.caller);
   const kept = contentMode === 'full';
-  return Generation.build(
-    {
-      id: newId('generation'),
-      projectId: input.project.id,
-      agentId: input.agentId,
-      agentVersion,
-      traceId: input.traceId ?? newId('trace'),
-      status: 'in_progress',
-      contentBytes: Buffer.byteLength(JSON.stringify(messages)),
-      actionId: input.actionId,
-      metadata: kept ? input.metadata : null,
-      idempotencyKey: input.idempotencyKey,
-      requestHash: hash,
-      streamed: input.mode === 'stream',
-      maxCallDepth: input.maxCallDepth ?? 10,
-      awaited: input.mode !== 'background',
-      startedByPrincipalType: principal.type,
-      startedByPrincipalId: principal.id,
-      requestId: input.requestId,
-      contentMode,
-      // Nothing is ever written in the clear then, so nothing is there to be removed later. Spec: Generations, what is kept.
-      contentRedactedAt: kept ? null : now,
-      contentRedactedByPrincipalType: kept ? null : 'system',
-      contentRedactedByPrincipalId: kept ? null : 'zero_retention',
-      createdAt: now,
-      updatedAt: now,
-    },
-    { isNewRecord: false },
-  );
+  return {
+    id: newId('generation'),
+    projectId: input.project.id,
+    agentId: input.agentId,
+    agentVersion,
+    traceId: input.traceId ?? newId('trace'),
+    status: 'in_progress',
+    contentBytes: Buffer.byteLength(JSON.stringify(messages)),
+    actionId: input.actionId,
+    metadata: kept ? input.metadata : null,
+    idempotencyKey: input.idempotencyKey,
+    requestHash: hash,
+    streamed: input.mode === 'stream',
+    maxCallDepth: input.maxCallDepth ?? 10,
+    awaited: input.mode !== 'background',
+    startedByPrincipalType: principal.type,
+    startedByPrincipalId: principal.id,
+    requestId: input.requestId,
+    contentMode,
+    // Nothing is ever written in the clear then, so nothing is there to be removed later. Spec: Generations, what is kept.
+    contentRedactedAt: kept ? null : now,
+    contentRedactedByPrincipalType: kept ? null : 'system',
+    contentRedactedByPrincipalId: kept ? null : 'zero_retention',
+    createdAt: now,
+    updatedAt: now,
+    ...NOT_BEGUN,
+  };
 }
 
 /** Under zero retention all content is sealed. */
-function bindsOf(row: Generation, { messages, turn, toolContext, calls, contentMode }: Accepting): unknown[] {
+function bindsOf(row: GenerationRow, { messages, turn, toolContext, calls, contentMode }: Accepting): unknown[] {
   const { seal, key } = newSeal(contentMode, row.id);
   return [
     row.projectId,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { principalOf, projectRole } from '../core/access';
 import { idOf } from '../core/ids';
 import { route } from '../core/route';
-import type { Generation } from './models';
+import type { GenerationRow } from './models';
 import { presentGeneration } from './present';
 import { purgeGeneration, updateMetadata } from './purge';
 import { pendingCalls } from './rows';
@@ -11,7 +11,7 @@ import { GenerationOut, GenerationUpdate } from './schemas';
 const GENERATION = '/v1/projects/:project_id/generations/:generation_id';
 const generationParams = z.object({ generation_id: idOf('generation') });
 
-async function recordOf(row: Generation): Promise<z.output<typeof GenerationOut>> {
+async function recordOf(row: GenerationRow): Promise<z.output<typeof GenerationOut>> {
   const pending = row.status === 'requires_action' ? await pendingCalls([row.id]) : new Map<string, never>();
   return presentGeneration(row, pending.get(row.id) ?? []);
 }

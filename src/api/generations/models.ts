@@ -1,5 +1,5 @@
 import { DataTypes, Model } from 'sequelize';
-import type { CreationOptional, InferAttributes, InferCreationAttributes, NonAttribute } from 'sequelize';
+import type { Attributes, CreationOptional, InferAttributes, InferCreationAttributes } from 'sequelize';
 import { db } from '../core/db';
 import type { ContentMode } from './sealing';
 
@@ -61,23 +61,20 @@ export class Generation extends Model<InferAttributes<Generation>, InferCreation
   declare contentRedactedByPrincipalId: CreationOptional<string | null>;
   declare createdAt: Date;
   declare updatedAt: Date;
-
-  get isSettled(): NonAttribute<boolean> {
-    return this.status === 'completed' || this.status === 'failed';
-  }
 }
+
+/** A row as it is read: the attributes alone, since making an instance costs more than reading it. */
+export type GenerationRow = Attributes<Generation>;
+
+/** Whether a run is over. */
+export const isSettled = ({ status }: Pick<GenerationRow, 'status'>): boolean =>
+  status === 'completed' || status === 'failed';
 
 /** Sequelize writes into the definitions that it is given: each column gets one of its own. */
 const date = () => ({ type: DataTypes.DATE(3) });
 
-/** bigint columns come as text; the counts in them stay far below what a number carries. */
-const bigCount = (name: string) => ({
-  type: DataTypes.BIGINT,
-  defaultValue: 0,
-  get(this: Generation): number {
-    return Number(this.getDataValue(name as 'inputTokens'));
-  },
-});
+/** bigint columns; the counts in them stay far below what a number carries. */
+const bigCount = () => ({ type: DataTypes.BIGINT, defaultValue: 0 });
 
 Generation.init(
   {
@@ -91,12 +88,12 @@ Generation.init(
     error: DataTypes.JSON,
     pause: { type: DataTypes.INTEGER, defaultValue: 0 },
     stepCount: { type: DataTypes.INTEGER, defaultValue: 0 },
-    contentBytes: bigCount('contentBytes'),
+    contentBytes: bigCount(),
     aiProviderId: DataTypes.TEXT,
     model: DataTypes.TEXT,
-    inputTokens: bigCount('inputTokens'),
-    outputTokens: bigCount('outputTokens'),
-    cachedTokens: bigCount('cachedTokens'),
+    inputTokens: bigCount(),
+    outputTokens: bigCount(),
+    cachedTokens: bigCount(),
     costUsd: DataTypes.DECIMAL(20, 12),
     initiatorGenerationId: DataTypes.TEXT,
     actionId: DataTypes.TEXT,

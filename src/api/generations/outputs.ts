@@ -11,7 +11,8 @@ import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/tem
 import { mapOutput } from '../tools/call';
 import { transcriptError } from '../tools/outcome';
 import { requestHashOf } from './idempotency';
-import type { Generation, GenerationError } from './models';
+import { isSettled } from './models';
+import type { GenerationError, GenerationRow } from './models';
 import { failure } from './endings';
 import { dropSubmission, storeSubmission, submissionByKey, wasAccepted } from './pauses';
 import type { SubmittedOutput } from './pauses';
@@ -40,7 +41,7 @@ const notAwaiting = (generationId: string): ApiError =>
 /**
  * Gives a paused run the outputs of its client tools and waits for what follows. The outputs are stored first; the run
  * decides which of several submissions wins. Safe to repeat with an idempotency key.
- * Spec: Generation states; Errors, `GENERATION_NOT_AWAITING_TOOL_OUTPUTS`.
+ * Spec: GenerationRow states; Errors, `GENERATION_NOT_AWAITING_TOOL_OUTPUTS`.
  * @throws not_found, VALIDATION_FAILED, PROJECT_PAUSED, PROJECT_ARCHIVED, GENERATION_NOT_AWAITING_TOOL_OUTPUTS,
  *   IDEMPOTENCY_KEY_REUSED, plan_limit_reached, service_unavailable, and the code with which the run failed
  */
@@ -134,7 +135,7 @@ async function mapped({ outputs, generationId }: OutputsInput, { calls }: Genera
   );
 }
 
-async function send(row: Generation, submission: Submission): Promise<Generated> {
+async function send(row: GenerationRow, submission: Submission): Promise<Generated> {
   const deadline = clock.ms() + TAKE_TIMEOUT_MS;
   try {
     const outcome = await updateRun(
@@ -156,22 +157,22 @@ async function send(row: Generation, submission: Submission): Promise<Generated>
 }
 
 /** A run that was cancelled before it accepted the outputs never had them: the submitter lost the race. */
-async function lostToCancel(row: Generation, submission: Submission, error: unknown): Promise<unknown> {
+async function lostToCancel(row: GenerationRow, submission: Submission, error: unknown): Promise<unknown> {
   const now = await getGeneration(row.projectId, row.id);
   if (now.stopReason !== 'cancelled') return error;
   return (await wasAccepted(submission.submissionId)) ? error : notAwaiting(row.id);
 }
 
 /** The engine has no open run: the row is settled (the outputs came too late), or the run was lost and is started again. */
-async function afterNoRun(row: Generation, deadline: number): Promise<never> {
+async function afterNoRun(row: GenerationRow, deadline: number): Promise<never> {
   const now = await getGeneration(row.projectId, row.id);
-  if (now.isSettled) throw new ApiError('GENERATION_NOT_AWAITING_TOOL_OUTPUTS', 'settled');
+  if (isSettled(now)) throw new ApiError('GENERATION_NOT_AWAITING_TOOL_OUTPUTS', 'settled');
   await repair(now);
   throw unavailable(clock.ms() < deadline ? 'The run is being restored.' : 'No worker took the outputs in time.');
 }
 
 /** Starts the run of an unsettled row again; the rows say where it goes on. */
-async function repair(row: Generation): Promise<void> {
+async function repair(row: GenerationRow): Promise<void> {
   await startRun({ ...generationRun(row, 'sweep'), mayRepeat: true });
   await signalRun(row.id, ROW_CHANGED);
 }
@@ -180,12 +181,12 @@ async function repair(row: Generation): Promise<void> {
  * Cancels a run and answers its record. Cancel and settlement race for one compare-and-set on the status.
  * @throws not_found, GENERATION_ALREADY_SETTLED, service_unavailable when no worker took it in time
  */
-export async function cancelGeneration(projectId: string, id: string): Promise<Generation> {
+export async function cancelGeneration(projectId: string, id: string): Promise<GenerationRow> {
   const row = await getGeneration(projectId, id);
-  if (row.isSettled) throw alreadySettled(row);
+  if (isSettled(row)) throw alreadySettled(row);
   if (!(await cancelRun(id))) {
     const now = await getGeneration(projectId, id);
-    if (now.isSettled) throw alreadySettled(now);
+    if (isSettled(now)) throw alreadySettled(now);
     await repair(now);
     await cancelRun(id);
   }
@@ -197,17 +198,17 @@ export async function cancelGeneration(projectId: string, id: string): Promise<G
   return after;
 }
 
-function cancellation({ id, traceId }: Generation): GenerationError | null {
+function cancellation({ id, traceId }: GenerationRow): GenerationError | null {
   const ending = failure({ generationId: id, traceId }, 'GENERATION_CANCELLED', 'The generation was cancelled.');
   return ending.status === 'failed' ? ending.error : null;
 }
 
 /** Waits for the settlement; a run under zero retention may stay open after it, for the caller that waits. */
-async function isOver(row: Generation): Promise<boolean> {
+async function isOver(row: GenerationRow): Promise<boolean> {
   if (row.contentMode === 'full') return runEnded(row.id, TAKE_TIMEOUT_MS);
   const outcome = await awaitGenerationRest(row, Number.MAX_SAFE_INTEGER, TAKE_TIMEOUT_MS);
   return outcome === 'answered' || outcome === 'no-run';
 }
 
-const alreadySettled = (row: Generation): ApiError =>
+const alreadySettled = (row: GenerationRow): ApiError =>
   new ApiError('GENERATION_ALREADY_SETTLED', `The generation is ${row.status}.`, { meta: { generation_id: row.id } });

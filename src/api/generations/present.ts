@@ -1,6 +1,5 @@
-import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
-import type { Generation } from './models';
+import type { GenerationRow } from './models';
 import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
 import { isSealed } from './sealing';
 import type { ContentSeal } from './sealing';
@@ -31,13 +30,10 @@ export const presentRequiredAction = (status: string, pending: PendingCall[]) =>
       };
 
 /** Why the run failed; what is sealed is for the caller alone that waits for the run. */
-const errorOf = ({ error }: Pick<Generation, 'error'>) => (isSealed(error) ? null : error);
+const errorOf = ({ error }: Pick<GenerationRow, 'error'>) => (isSealed(error) ? null : error);
 
 /** The generation record, as GET, lists and events show it. */
-export const presentGeneration = (
-  row: Attributes<Generation>,
-  pending: PendingCall[],
-): z.output<typeof GenerationOut> => ({
+export const presentGeneration = (row: GenerationRow, pending: PendingCall[]): z.output<typeof GenerationOut> => ({
   id: row.id,
   generation_id: row.id,
   project_id: row.projectId,
@@ -101,7 +97,7 @@ export interface StepRow extends StoredStep {
 
 /** The rows a result is built from. */
 export interface GenerationRows {
-  row: Generation;
+  row: GenerationRow;
   /** Whether the content is here: it was not removed, and is for whoever asks. */
   held: boolean;
   /** How content that is added is stored. */

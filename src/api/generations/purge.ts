@@ -3,7 +3,8 @@ import { inTransaction, query } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, invalidInput, notFound } from '../core/errors';
 import { removeEventsOf } from '../webhooks/purging';
-import { Generation } from './models';
+import type { GenerationRow } from './models';
+import { heldGeneration } from './rows';
 import { getGeneration } from './service';
 
 /** Who removes content: a caller, or the service itself (`system`, with the reason as its id). */
@@ -61,7 +62,7 @@ export async function purgeGenerations(tx: Tx, projectId: string, ids: string[],
  * Removes the content of one generation and answers its record. Safe to repeat: the first stamp stays.
  * @throws not_found, GENERATION_IN_PROGRESS
  */
-export async function purgeGeneration(projectId: string, id: string, by: Purger): Promise<Generation> {
+export async function purgeGeneration(projectId: string, id: string, by: Purger): Promise<GenerationRow> {
   await getGeneration(projectId, id);
   await inTransaction((tx) => purgeGenerations(tx, projectId, [id], by));
   return getGeneration(projectId, id);
@@ -75,13 +76,9 @@ export async function updateMetadata(
   projectId: string,
   id: string,
   metadata: Record<string, unknown>,
-): Promise<Generation> {
+): Promise<GenerationRow> {
   return inTransaction(async (tx) => {
-    const row = await Generation.findOne({
-      where: { projectId, id },
-      transaction: tx,
-      lock: tx.LOCK.NO_KEY_UPDATE,
-    });
+    const row = await heldGeneration(projectId, id, tx);
     if (row === null) throw notFound();
     if (row.contentRedactedAt != null) {
       throw new ApiError('GENERATION_CONTENT_UNAVAILABLE', 'The content of the generation was removed.', {
@@ -92,7 +89,12 @@ export async function updateMetadata(
     if (Buffer.byteLength(JSON.stringify(merged)) > METADATA_BYTES_MAX) {
       throw invalidInput('VALIDATION_FAILED', 'metadata', 'all entries together must not exceed 1 MiB');
     }
-    await row.update({ metadata: merged, updatedAt: clock.now() }, { transaction: tx });
-    return row;
+    const updatedAt = clock.now();
+    await query(
+      'update generations set metadata = $2, updated_at = $3 where id = $1',
+      [id, JSON.stringify(merged), updatedAt],
+      tx,
+    );
+    return { ...row, metadata: merged, updatedAt };
   });
 }

@@ -1,9 +1,10 @@
+import { DataTypes } from 'sequelize';
 import type { LanguageModelV3Content } from '@ai-sdk/provider';
 import { query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError } from '../core/errors';
-import { Generation } from './models';
-import type { GenerationError } from './models';
+import { Generation, isSettled } from './models';
+import type { GenerationError, GenerationRow } from './models';
 import type { PendingCall, GenerationRows, StepRow } from './present';
 import type { ToolSnapshot } from '../tools/resolve';
 import { SEAL_COLUMNS, callPlace, isSealed, plain, sealOfRow, stepPlace } from './sealing';
@@ -110,7 +111,7 @@ export async function generationRows(
   const { steps, calls, input, turn, held, key_id, key_data, ...columns } = found;
   const row = fromColumns(columns);
   const seal = sealOfRow(generationId, { content_mode: row.contentMode, key_id, key_data });
-  if (seal === null || (row.contentMode === 'none' && row.isSettled && !taking)) return bare(row, { steps, calls });
+  if (seal === null || (row.contentMode === 'none' && isSettled(row) && !taking)) return bare(row, { steps, calls });
   if (isSealed(row.error)) row.error = seal.open('error', row.error) as GenerationError;
   return {
     row,
@@ -123,7 +124,7 @@ export async function generationRows(
 }
 
 /** A run whose content is gone, or not for whoever asks. */
-function bare(row: Generation, turn: TurnJson): GenerationRows {
+function bare(row: GenerationRow, turn: TurnJson): GenerationRows {
   if (isSealed(row.error)) row.error = null;
   return { row, held: false, seal: plain, input: null, structured: false, ...readTurn(emptied(turn), plain) };
 }
@@ -138,27 +139,35 @@ export async function toolsOf(generationId: string): Promise<ToolSnapshot[]> {
   return (seal?.open('turn', row?.turn) as Turn | null | undefined)?.tools ?? [];
 }
 
-/** Attributes of a generation by the columns that hold them. */
-const ATTRIBUTES = new Map(
-  Object.entries(Generation.getAttributes()).map(([name, { field }]) => [field ?? name, name]),
-);
+/** Attributes of a generation by the columns that hold them; big integers come as text. */
+const ATTRIBUTES = Object.entries(Generation.getAttributes()).map(([name, { field, type }]) => ({
+  name,
+  column: field ?? name,
+  isCount: type instanceof DataTypes.BIGINT,
+}));
 
 /** The columns of a generation, for statements whose plan must outlive a new column; `of` is the alias with its dot. */
-export const generationColumns = (of = ''): string => [...ATTRIBUTES.keys()].map((column) => of + column).join(', ');
+export const generationColumns = (of = ''): string => ATTRIBUTES.map(({ column }) => of + column).join(', ');
 
-/** A model instance out of the columns of a raw statement; those that no attribute has are left out. */
-export function fromColumns(columns: Record<string, unknown>): Generation {
+/** A row out of the columns of a raw statement; those that no attribute has are left out. */
+export function fromColumns(columns: Record<string, unknown>): GenerationRow {
   const attributes: Record<string, unknown> = {};
-  for (const [column, name] of ATTRIBUTES) if (column in columns) attributes[name] = columns[column];
-  return Generation.build(attributes as never, { isNewRecord: false, raw: true });
+  for (const { name, column, isCount } of ATTRIBUTES)
+    attributes[name] = isCount ? Number(columns[column]) : columns[column];
+  return attributes as GenerationRow;
 }
 
+const FIND = `select ${generationColumns()} from generations where project_id = $1 and id = $2`;
+
 /** A generation of the project without its turn, or null. */
-export async function findGeneration(projectId: string, id: string): Promise<Generation | null> {
-  const columns = await queryOne<Record<string, unknown>>(
-    `select ${generationColumns()} from generations where project_id = $1 and id = $2`,
-    [projectId, id],
-  );
+export async function findGeneration(projectId: string, id: string): Promise<GenerationRow | null> {
+  const columns = await queryOne<Record<string, unknown>>(FIND, [projectId, id]);
+  return columns === null ? null : fromColumns(columns);
+}
+
+/** The same, held until the transaction ends. */
+export async function heldGeneration(projectId: string, id: string, tx: Tx): Promise<GenerationRow | null> {
+  const columns = await queryOne<Record<string, unknown>>(`${FIND} for no key update`, [projectId, id], tx);
   return columns === null ? null : fromColumns(columns);
 }
 

@@ -7,6 +7,7 @@ import type { GenerationRows } from './present';
 import { generationRows } from './rows';
 import { SEAL_COLUMNS, sealOfRow } from './sealing';
 import type { ContentSeal, SealRow } from './sealing';
+import { isSettled } from './models';
 
 /** What a run under zero retention leaves for a caller that waits: sealed, until that caller's read or the run removes it. */
 
@@ -49,7 +50,7 @@ export async function holdsScratch(generationId: string): Promise<boolean> {
  */
 export async function takeRows(projectId: string, generationId: string): Promise<GenerationRows | null> {
   const seen = await generationRows({ projectId, generationId });
-  if (seen === null || seen.row.contentMode === 'full' || !seen.row.isSettled) return seen;
+  if (seen === null || seen.row.contentMode === 'full' || !isSettled(seen.row)) return seen;
   const taken = await inTransaction(async (tx) => {
     // Of two at once the second waits here, and finds nothing.
     await query('select id from generations where id = $1 for no key update', [generationId], tx);

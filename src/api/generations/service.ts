@@ -20,7 +20,7 @@ import { requestHashOf } from './idempotency';
 import { dialogueOf, refuseSystemMessages } from './inputs';
 import type { GivenMessage } from './inputs';
 import { Generation } from './models';
-import type { GenerationError, GenerationStatus } from './models';
+import type { GenerationError, GenerationRow, GenerationStatus } from './models';
 import { findGeneration, generationRows } from './rows';
 import { awaitGenerationRest, startGenerationRun } from './runs';
 import { takeRows } from './scratch';
@@ -52,7 +52,7 @@ export interface GenerateInput {
 export type Generated =
   | { kind: 'accepted'; id: string; traceId: string }
   | { kind: 'rested'; rows: GenerationRows }
-  | { kind: 'streaming'; row: Generation; release: () => void }
+  | { kind: 'streaming'; row: GenerationRow; release: () => void }
   | { kind: 'repeated'; rows: GenerationRows };
 
 /**
@@ -206,7 +206,7 @@ const steeringOf = (served: ServedConfig): Steering => ({
  * or whose start is unknown, is `accepted` and goes on.
  * @throws the code with which the run failed
  */
-export async function restOf(row: Generation, afterPause: number): Promise<Generated> {
+export async function restOf(row: GenerationRow, afterPause: number): Promise<Generated> {
   const until = clock.ms() + config().GENERATION_WAIT_MAX_SECONDS * 1000;
   for (;;) {
     const outcome = await awaitGenerationRest(row, afterPause, Math.max(1, until - clock.ms()));
@@ -221,7 +221,7 @@ export async function restOf(row: Generation, afterPause: number): Promise<Gener
 }
 
 /** The recorded failure of a run as the answer of whoever waited for it. */
-export function failureOf(row: Generation): ApiError {
+export function failureOf(row: GenerationRow): ApiError {
   const unrecorded =
     row.stopReason === 'cancelled'
       ? { code: 'GENERATION_CANCELLED', message: 'The generation was cancelled.' }
@@ -232,7 +232,7 @@ export function failureOf(row: Generation): ApiError {
 }
 
 /** A generation of the project, or of one of its agents. @throws not_found */
-export async function getGeneration(projectId: string, id: string): Promise<Generation> {
+export async function getGeneration(projectId: string, id: string): Promise<GenerationRow> {
   const row = await findGeneration(projectId, id);
   if (row === null) throw notFound();
   return row;

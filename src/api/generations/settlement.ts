@@ -8,7 +8,7 @@ import type { DueDelivery } from '../webhooks/due';
 import { failure } from './endings';
 import type { Ending } from './endings';
 import { presentGeneration } from './present';
-import type { Generation, GenerationError } from './models';
+import type { GenerationError, GenerationRow } from './models';
 import { fromColumns, generationColumns } from './rows';
 import { dropContent, sealOf } from './scratch';
 
@@ -60,7 +60,7 @@ export async function settle(tx: Tx, generationId: string, ending: Ending): Prom
  */
 async function removeOrLeave(
   tx: Tx,
-  { id, awaited, stopReason }: Generation,
+  { id, awaited, stopReason }: GenerationRow,
   error: GenerationError | null,
 ): Promise<void> {
   const seal = await sealOf(id, tx);

@@ -4,7 +4,8 @@ import { ApiError } from '../core/errors';
 import type { EventSink, EventSource } from '../core/event-stream';
 import { DONE_FRAME, deltaFrame, errorFrame, pauseFrame, positionOf } from './frames';
 import type { Closing, Position } from './frames';
-import type { Generation } from './models';
+import { isSettled } from './models';
+import type { GenerationRow } from './models';
 import { DEPTH_GUARD_TEXT, presentResult } from './present';
 import type { GenerationRows } from './present';
 import { awaitGenerationRest } from './runs';
@@ -27,7 +28,7 @@ const INTERRUPTED = 'The stream was interrupted; the run goes on. Read the gener
 
 /** A stream that waits to be answered: who is to follow, and what to give back when nobody follows any more. */
 export interface OpenStream {
-  row: Generation;
+  row: GenerationRow;
   release: () => void;
 }
 
@@ -79,7 +80,7 @@ export async function pickUp(projectId: string, id: string, lastEventId: string 
 }
 
 interface Following {
-  row: Generation;
+  row: GenerationRow;
   sink: EventSink;
   /** Ends at the settlement, or at a pause with a higher number. */
   afterPause: number;
@@ -127,14 +128,14 @@ async function follow({ row, sink, afterPause, from, closing, until }: Following
  * again: what the model says here comes without it, and so does the settlement of a last step.
  */
 async function restOf(
-  { row, read }: { row: Generation; read: () => Promise<GenerationRows> },
+  { row, read }: { row: GenerationRow; read: () => Promise<GenerationRows> },
   afterPause: number,
   cut: AbortSignal,
 ): Promise<GenerationRows | null> {
   let knownAt = clock.ms();
   for (let outcome: string = 'timeout'; ;) {
     const rows = await read();
-    if (rows.row.isSettled || (rows.row.status === 'requires_action' && rows.row.pause > afterPause)) return rows;
+    if (isSettled(rows.row) || (rows.row.status === 'requires_action' && rows.row.pause > afterPause)) return rows;
     if (cut.aborted || outcome === 'no-run') return null;
     if (outcome !== 'unknown') knownAt = clock.ms();
     else if (clock.ms() - knownAt > OUTAGE_MS) return null;
@@ -144,10 +145,10 @@ async function restOf(
 }
 
 /** Reads the rows of a run, one read after the other; under zero retention those of its end can be read only once. */
-function rowsOf({ projectId, id }: Generation): () => Promise<GenerationRows> {
+function rowsOf({ projectId, id }: GenerationRow): () => Promise<GenerationRows> {
   let last: Promise<GenerationRows | null> = Promise.resolve(null);
   const read = async (known: GenerationRows | null): Promise<GenerationRows> => {
-    if (known?.row.isSettled === true) return known;
+    if (known !== null && isSettled(known.row)) return known;
     const rows = await takeRows(projectId, id);
     if (rows === null) throw new Error('the generation of a stream is gone');
     return rows;

@@ -1,5 +1,5 @@
 import { query, queryOne } from '../core/db';
-import type { Generation } from './models';
+import type { GenerationRow } from './models';
 import type { PendingCall, StepRow } from './present';
 import { CALL_JSON, STEP_JSON, fromColumns, pendingCalls, readTurn, generationColumns } from './rows';
 import type { TurnJson } from './rows';
@@ -53,7 +53,7 @@ function stepRow(row: TurnJson & { generation_id: string; index: number }): Trac
 
 /** A generation in a tree, with the calls that wait for their caller. */
 export interface TreeGeneration {
-  row: Generation;
+  row: GenerationRow;
   pending: PendingCall[];
 }
 
