@@ -293,6 +293,17 @@ describe('retries', () => {
 });
 
 describe('what changes while a delivery is pending', () => {
+  test('an attempt that somebody else has counted meanwhile changes nothing', async () => {
+    await webhook();
+    receiver.respond({ hold: 'never' });
+    Object.assign(config(), { WEBHOOK_TIMEOUT_SECONDS: 0.5, WEBHOOK_BACKOFF_BASE_SECONDS: HOUR_SECONDS });
+    const ids = [await only(emit(projectId)), await only(emit(projectId))];
+    const [counted = '', other = ''] = ids;
+    await alterDelivery(counted, "status = 'success', attempts = 1, status_code = 200");
+    expect(await attempted(other, 1)).toMatchObject({ status: 'pending', response_body: 'timeout' });
+    expect(await deliveryRow(counted)).toMatchObject({ status: 'success', attempts: 1, response_body: null });
+  });
+
   /** One failed attempt, the second one to come when the test has made its change. */
   const failedOnce = async (): Promise<{ id: string; secret: string; webhookId: string }> => {
     Object.assign(config(), { WEBHOOK_BACKOFF_BASE_SECONDS: 1 });

@@ -7,6 +7,7 @@ import { firstAttempts } from '../../src/api/webhooks/first-attempts';
 /** Columns of a delivery that tests look at, those that no caller sees included. */
 export interface DeliveryColumns {
   id: string;
+  event_id: string;
   status: string;
   attempts: number;
   status_code: number | null;

@@ -12,7 +12,7 @@ import type { DueDelivery } from './due';
 import { measuredAttempt } from './measured';
 import type { DeliveryStatus } from './models';
 import { takePlace } from './places';
-import { recordUnsent, recordedAttempts } from './records';
+import { recordMade, recordUnsent } from './records';
 import { signedHeaders } from './signing';
 
 /** Bytes that are read of an answer, and characters of it that are kept. */
@@ -117,7 +117,7 @@ async function recordAttempt(delivery: DueDelivery, posted: Posted): Promise<Att
   const waitMs = success ? null : backoffMs(number, baseMs, randomFactor(BACKOFF_SPREAD));
   const nextAttemptAt = waitMs === null ? null : shifted(posted.endedAt, waitMs);
   const status: DeliveryStatus = success ? 'success' : nextAttemptAt === null ? 'failed' : 'pending';
-  const written = await recordedAttempts.add({
+  const written = await recordMade({
     delivery,
     status,
     statusCode: posted.statusCode,
