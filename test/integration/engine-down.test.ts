@@ -15,6 +15,14 @@ beforeAll(async () => {
   space = await workspace(service.client(owner.token), project.id, 'http://127.0.0.1:9/v1');
 });
 
+const begun = async (): Promise<number> => {
+  const agent = await buildAgent(space);
+  const before = performance.now();
+  const reply = await space.api.post(`${space.at}/agents/${agent.id}/generate`, saying('x'));
+  expect(reply.status).toBe(202);
+  return performance.now() - before;
+};
+
 const started = async (wait: boolean): Promise<{ status: number; id: string; agentId: string }> => {
   const agent = await buildAgent(space);
   const reply = await space.api.post(`${space.at}/agents/${agent.id}/generate?wait=${String(wait)}`, saying('x'));
@@ -28,6 +36,11 @@ test('a run is accepted in every mode: its row is committed, and the sweep will 
     const record = await space.api.get(`${space.at}/generations/${id}`);
     expect(record.body).toMatchObject({ status: 'in_progress', started_at: null });
   }
+}, 60_000);
+
+test('a run in the background is answered at its commit, and does not wait for the start', async () => {
+  // A start gives up after 5 s.
+  expect(Math.max(await begun(), await begun())).toBeLessThan(2_000);
 }, 60_000);
 
 test('tool outputs and a cancel need the engine: 503 with Retry-After, and nothing is changed', async () => {
