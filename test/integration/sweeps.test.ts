@@ -79,7 +79,7 @@ const delivered = (id: string) =>
     async () => {
       expect(await deliveryRow(id)).toMatchObject({ status: 'success', attempts: 1 });
     },
-    { timeoutMs: 10_000 },
+    { timeoutMs: 25_000 },
   );
 
 /** The run has read the row, and waits for the planned time. */
