@@ -41,7 +41,7 @@ const notAwaiting = (generationId: string): ApiError =>
 /**
  * Gives a paused run the outputs of its client tools and waits for what follows. The outputs are stored first; the run
  * decides which of several submissions wins. Safe to repeat with an idempotency key.
- * Spec: GenerationRow states; Errors, `GENERATION_NOT_AWAITING_TOOL_OUTPUTS`.
+ * Spec: Generation states; Errors, `GENERATION_NOT_AWAITING_TOOL_OUTPUTS`.
  * @throws not_found, VALIDATION_FAILED, PROJECT_PAUSED, PROJECT_ARCHIVED, GENERATION_NOT_AWAITING_TOOL_OUTPUTS,
  *   IDEMPOTENCY_KEY_REUSED, plan_limit_reached, service_unavailable, and the code with which the run failed
  */
@@ -72,13 +72,12 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
     },
     input.project.ownerUserId,
   );
-  if (stored === 'key_taken') {
-    // The same key came twice at once: this one waits for what the other one gets.
+  if (stored !== 'stored') {
+    // The same key came twice at once: this one waits for what the other one gets, also when that is accepted by now.
     const other = await repeatedSubmission(input, rows, hash);
     if (other === null) throw notAwaiting(input.generationId);
     return other;
   }
-  if (stored === 'late') throw notAwaiting(input.generationId);
   return send(rows.row, submission);
 }
 
