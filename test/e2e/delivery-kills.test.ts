@@ -90,9 +90,12 @@ class Retried {
       );
       // The run is there, and its armed timer is the row's time.
       const planned = recorded.next_attempt_at?.getTime() ?? 0;
-      await eventually(async () => {
-        expect(Math.abs((await nextTryAt(recorded.id)) - planned)).toBeLessThan(TIMER_MS_MAX);
-      });
+      await eventually(
+        async () => {
+          expect(Math.abs((await nextTryAt(recorded.id)) - planned)).toBeLessThan(TIMER_MS_MAX);
+        },
+        { timeoutMs: 15_000 },
+      );
       this.plannedAt.set(`${webhook.path} ${String(attempt + 1)}`, planned);
     }
   }
