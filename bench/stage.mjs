@@ -1,7 +1,6 @@
 import { fork } from 'node:child_process';
 import { chmodSync, mkdtempSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -10,6 +9,7 @@ import { until } from './measure.mjs';
 
 const require = createRequire(import.meta.url);
 const { NO_ENGINES_OF_OTHERS, localDefaults } = require('../dist/local/local-settings.js');
+const { freePort } = require('../dist/local/ports.js');
 const { RAISED_LIMITS } = require('../dist/local/raised-limits.js');
 const { signInByMail } = require('../dist/local/sign-in.js');
 const { startLocal } = require('../dist/local/supervisor.js');
@@ -57,17 +57,6 @@ export class Api {
   close() {
     return this.#agent.destroy();
   }
-}
-
-/** A port that is free now. */
-function freePort() {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { announceReady, onStop, readMailbox } from '../local/child';
 import { createApp } from './app';
-import { drainAuth } from './auth/service';
+import { flushKeyUse } from './auth/service';
 import { config } from './core/config';
 import { closeDatabase, db } from './core/db';
 import { flushRequestCounts } from './core/ip-limit';
@@ -64,7 +64,7 @@ async function stop(server: Server, worker: StreamWorker): Promise<void> {
   await closed;
   clearTimeout(cut);
   await drained;
-  await Promise.all([firstAttempts.drain(), starts.drain(), drainAuth(), flushRequestCounts()]);
+  await Promise.all([firstAttempts.drain(), starts.drain(), flushKeyUse(), flushRequestCounts()]);
   await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
   await closeDatabase();
   log.info({ msg: 'api stopped' });

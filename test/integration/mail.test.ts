@@ -5,8 +5,9 @@ import { SMTPServer } from 'smtp-server';
 import { mailActivities } from '../../src/activities/mail.activities';
 import { smtpMailer } from '../../src/api/auth/mailer';
 import type { Mailer } from '../../src/api/auth/mailer';
-import { drainAuth } from '../../src/api/auth/service';
+import { flushKeyUse } from '../../src/api/auth/service';
 import { config } from '../../src/api/core/config';
+import { starts as runStarts } from '../../src/api/core/starts';
 import { query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { log, setLogLevel } from '../../src/api/core/log';
@@ -19,6 +20,9 @@ import { codeMailId } from '../../src/workflows/mail.contract';
 import { useService } from '../support/app';
 import { historyText, tablesHolding } from '../support/clear-text';
 import { eventually } from '../support/eventually';
+
+/** Waits for what answers did not wait for. */
+const nothingLeft = () => Promise.all([runStarts.drain(), flushKeyUse()]);
 
 const service = useService();
 
@@ -201,7 +205,7 @@ describe('known, unknown and suppressed addresses', () => {
 
   /** Nobody works on them here; the worker of another test would. */
   async function endRuns(): Promise<void> {
-    await drainAuth();
+    await nothingLeft();
     const rows = await query<{ id: string }>(`delete from sign_in_codes where email like '%@time.test' returning id`);
     const ids = [...rows.map(({ id }) => id), ...started];
     await Promise.all(ids.map((id) => engine().workflow.getHandle(`mail/${id}`).terminate('by a test')));
@@ -214,10 +218,10 @@ describe('known, unknown and suppressed addresses', () => {
       // Each kind is first, second and third as often as the others.
       for (let place = 0; place < kinds.length; place += 1) {
         const kind = kinds[(at + place) % kinds.length] ?? 'known';
-        await drainAuth(); // What the request before left behind is no part of this one.
+        await nothingLeft(); // What the request before left behind is no part of this one.
         times[kind].push(await timed(() => ask(addressOf(kind, round, at))));
       }
-      await drainAuth();
+      await nothingLeft();
       starts.push(await timed(() => start(newId('code'))));
     }
     const quarters = kinds.map((kind) => lowerQuarter(times[kind]));
@@ -338,7 +342,7 @@ describe('an engine that cannot be reached', () => {
     try {
       expect((await service.client().post('/v1/auth/code', { email })).status).toBe(202);
       expect(performance.now() - startedMs).toBeLessThan(3_000);
-      await drainAuth();
+      await nothingLeft();
     } finally {
       settings.TEMPORAL_ADDRESS = address;
       await closeEngine();

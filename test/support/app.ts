@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { createApp } from '../../src/api/app';
-import { drainAuth } from '../../src/api/auth/service';
+import { flushKeyUse } from '../../src/api/auth/service';
 import { starts } from '../../src/api/core/starts';
 import { signSessionToken } from '../../src/api/auth/tokens';
 import { config } from '../../src/api/core/config';
@@ -154,7 +154,7 @@ export function useService({ worker = false }: { worker?: boolean } = {}): Servi
     await new Promise((resolve) => {
       service.server.close(resolve);
     });
-    await Promise.all([starts.drain(), drainAuth(), firstAttempts.drain(1_000), flushRequestCounts()]);
+    await Promise.all([starts.drain(), flushKeyUse(), firstAttempts.drain(1_000), flushRequestCounts()]);
     await Promise.all([closeEngine(), closeOutbound(), closePrograms()]);
     await closeDatabase();
   }, 60_000);

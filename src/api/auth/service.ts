@@ -2,17 +2,16 @@ import { clock } from '../core/clock';
 import { inTransaction } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError, unauthorized } from '../core/errors';
-import { starts } from '../core/starts';
 import { activateWaitingMemberships } from '../projects/service';
 import { openAccount } from '../users/service';
 import { guessCode } from './codes';
 import { googlePerson } from './google';
-import { flushKeyUse } from './key-use';
 import { openSession, revoke, rotate } from './sessions';
 import type { OpenedSession } from './sessions';
 import { familyNamedBy, signSessionToken } from './tokens';
 
 export { requestCode } from './codes';
+export { flushKeyUse } from './key-use';
 export { digestOfSecret, newApiKeySecret } from './secrets';
 
 /** A session as its holder gets it. */
@@ -97,12 +96,4 @@ export async function logOut({ bearer, refreshTokens, all }: LogoutInput): Promi
   if (bearer === undefined && refreshTokens.length === 0) throw unauthorized();
   const familyId = bearer === undefined ? null : await familyNamedBy(bearer);
   await revoke({ familyIds: familyId === null ? [] : [familyId], refreshTokens }, all);
-}
-
-/**
- * Ends what answers did not wait for: starts of mails, and uses of keys that are still to be written. A process calls it
- * after its last request and before it closes database and engine. Safe to repeat; takes a few seconds at most.
- */
-export async function drainAuth(): Promise<void> {
-  await Promise.all([starts.drain(), flushKeyUse()]);
 }
