@@ -7,7 +7,9 @@ import {
   WorkflowFailedError,
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
+  defaultGrpcRetryOptions,
   isGrpcServiceError,
+  makeGrpcRetryInterceptor,
 } from '@temporalio/client';
 import type { WorkflowStartOptions } from '@temporalio/client';
 import { ApplicationFailure, SearchAttributeType, defineSearchAttributeKey } from '@temporalio/common';
@@ -16,6 +18,7 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { config } from './config';
 import { ApiError, catalog, unavailable } from './errors';
 import type { ErrorCode } from './errors';
+import { endWithConnection } from './engine-calls';
 import { clientInterceptors } from './tracing';
 
 export const queues = { platform: 'platform', calls: 'calls', deliveries: 'deliveries' } as const;
@@ -73,7 +76,11 @@ let shared: Client | undefined;
 export function engine(): Client {
   if (shared === undefined) {
     const { options, namespace } = engineConnection();
-    connection = Connection.lazy({ ...options, connectTimeout: 5_000 });
+    connection = Connection.lazy({
+      ...options,
+      connectTimeout: 5_000,
+      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions()), endWithConnection],
+    });
     const workflow = clientInterceptors();
     shared = new Client({ connection, namespace, ...(workflow.length === 0 ? {} : { interceptors: { workflow } }) });
   }
