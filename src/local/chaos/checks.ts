@@ -45,6 +45,8 @@ export interface ExtraCall {
 const COMMIT_MS = 1_000;
 /** From the end of an answer to the commit of its step: who is killed in it loses the answer. */
 const STORE_MS = 2_000;
+/** A killed process's calls end with its sockets: one that went on for longer was another process's. */
+const SOCKETS_MS = 700;
 const ATTEMPTS_MAX = 5;
 
 export const isSettled = ({ status }: Pick<RunRow, 'status'>): boolean => status === 'completed' || status === 'failed';
@@ -81,20 +83,28 @@ function boughtTwice({ rows, modelCalls }: Seen): string[] {
 const label = (incident: Incident, from: number): string =>
   `${incident.what} at +${((incident.at - from) / 1000).toFixed(1)} s`;
 
-/** A kill of a process ends what it had under way at that moment; nothing can be recorded for as long as an engine is down. */
-const isOver = ({ part, at, upAt }: Incident, begun: number, end: number): boolean =>
-  at <= end && begun <= (part === 'api' || part === 'worker' ? at : (upAt ?? at));
+/**
+ * Whether an incident can have lost the answer of a call: a kill of a process by ending it, or by coming before its step was
+ * stored; an engine by being down, since nothing can be recorded then.
+ */
+function loses({ part, at, upAt }: Incident, call: CallFacts): boolean {
+  const end = call.endedAt ?? call.at;
+  if (at > end + STORE_MS) return false;
+  if (part === 'api' || part === 'worker') return call.at <= at && call.endedAt !== null && end <= at + SOCKETS_MS;
+  return call.at <= (upAt ?? at);
+}
 
 /**
  * Under what the answer of a call was lost; null when nothing happened between its arrival and the time in which its step
  * would have been stored.
  */
 function lossOf(
-  { at, endedAt }: CallFacts,
+  call: CallFacts,
   { incidents, run, from }: { incidents: Incident[]; run: RunRow | undefined; from: number },
 ): string | null {
+  const { at, endedAt } = call;
   const end = (endedAt ?? at) + STORE_MS;
-  const incident = incidents.find((one) => isOver(one, at, end));
+  const incident = incidents.find((one) => loses(one, call));
   if (incident !== undefined) return label(incident, from);
   const cancelledAt = run?.stop_reason === 'cancelled' ? run.completed_at?.getTime() : undefined;
   return cancelledAt !== undefined && at <= cancelledAt && cancelledAt <= end ? 'its cancellation' : null;
