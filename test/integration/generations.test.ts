@@ -89,6 +89,71 @@ test('an http tool and a client tool: the run calls, pauses, resumes and complet
   ]);
 });
 
+describe('outputs that are sent while others of their pause are taken', () => {
+  const ask = (id: string) => ({ toolCalls: [{ id, name: 'approve_refund', args: { order_id: 'ord_1' } }] });
+
+  /** A run at its first of two pauses, and one who sends its outputs: from `hold` on nothing is stored until `go`. */
+  async function paused() {
+    const refund = await buildClientTool(space);
+    const agent = await buildAgent(space, { tool_bindings: [{ tool_id: refund.id }] });
+    server.script(space.model, [ask('first'), ask('second'), { text: 'Done.' }]);
+    const { body } = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('go'));
+    const path = at(`/agents/${agent.id}/generate/${String(body.id)}/tool-outputs`);
+    return (callId: string, key?: string) =>
+      space.api.post(path, {
+        tool_outputs: [{ tool_call_id: callId, output: 'yes' }],
+        ...(key === undefined ? {} : { idempotency_key: key }),
+      });
+  }
+
+  /** Holds the next submission once it has seen that none has its key. */
+  function hold(): { seen: Promise<void>; go: () => void } {
+    let go = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    const world = globalThis as { svcFaultPoint?: ((name: string) => Promise<void> | void) | undefined };
+    const seen = new Promise<void>((resolve) => {
+      world.svcFaultPoint = (name) => {
+        if (name !== 'outputs-mapped') return;
+        world.svcFaultPoint = undefined;
+        resolve();
+        return gate;
+      };
+    });
+    return { seen, go };
+  }
+
+  test.each([
+    ['the same key gets what the one that was taken got', 'k1', 200],
+    ['another key comes too late', 'k2', 409],
+    ['no key comes too late', undefined, 409],
+  ])('%s', async (_what, key, status) => {
+    const send = await paused();
+    const { seen, go } = hold();
+    const held = send('first', key);
+    await seen;
+    const taken = await send('first', 'k1');
+    expect(taken).toMatchObject({ status: 200, body: { status: 'requires_action' } });
+    go();
+    const late = await held;
+    expect(late.status).toBe(status);
+    if (status === 200) expect(late.body).toEqual(taken.body);
+    else expect(late.body.error.code).toBe('GENERATION_NOT_AWAITING_TOOL_OUTPUTS');
+    expect(await send('second')).toMatchObject({ status: 200, body: { output: { content: 'Done.' } } });
+  });
+
+  test('the same key gets the end of a run that has ended by then', async () => {
+    const send = await paused();
+    expect((await send('first')).body.status).toBe('requires_action');
+    const { seen, go } = hold();
+    const held = send('second', 'k1');
+    await seen;
+    const taken = await send('second', 'k1');
+    expect(taken).toMatchObject({ status: 200, body: { status: 'completed', output: { content: 'Done.' } } });
+    go();
+    expect(await held).toMatchObject({ status: 200, body: taken.body });
+  });
+});
+
 describe('what a caller may not send', () => {
   test.each([
     ['no messages', {}, 'messages'],

@@ -5,6 +5,7 @@ import { assertRunnable } from '../projects/service';
 import { clock } from '../core/clock';
 import { ApiError, notFound, unavailable } from '../core/errors';
 import type { InputProblem } from '../core/errors';
+import { faultPoint } from '../core/faults';
 import { ProgramsBusyError } from '../core/programs';
 import type { ProjectAccess } from '../core/route';
 import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/temporal';
@@ -59,13 +60,15 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
   if (rows.row.status !== 'requires_action') throw notAwaiting(input.generationId);
   checkOutputs(rows, input.outputs);
   const submission = { submissionId: randomUUID(), pause: rows.row.pause };
+  const outputs = await mapped(input, rows);
+  await faultPoint('outputs-mapped');
   const stored = await storeSubmission(
     {
       id: submission.submissionId,
       projectId: input.project.id,
       generationId: input.generationId,
       pause: submission.pause,
-      outputs: await mapped(input, rows),
+      outputs,
       seal: rows.seal,
       idempotencyKey: input.idempotencyKey,
       requestHash: input.idempotencyKey === null ? null : hash,
