@@ -12,11 +12,14 @@ const seen = (given: {
   stored?: boolean;
   cancelledAt?: number;
   refunds?: [string, number][];
+  failed?: boolean;
+  lostTries?: number;
 }): Seen => ({
   rows: {
     runs: [
       {
-        ...{ id: 'gen_a', status: 'completed', pause: 0, streamed: false, agent_id: 'agent_a', error_code: null },
+        ...{ id: 'gen_a', pause: 0, streamed: false, agent_id: 'agent_a', error_code: null },
+        status: given.failed === true ? 'failed' : 'completed',
         stop_reason: given.cancelledAt === undefined ? 'stop' : 'cancelled',
         run_seen_at: new Date(0),
         completed_at: new Date(given.cancelledAt ?? STORED_AT),
@@ -24,7 +27,8 @@ const seen = (given: {
     ],
     steps: [
       {
-        ...{ generation_id: 'gen_a', step: 1, model: 'plain', retries: 0, provider_failures: 0 },
+        ...{ generation_id: 'gen_a', step: 1, model: 'plain', provider_failures: 1 },
+        retries: 1 + (given.lostTries ?? 0),
         stored_at: given.stored === false ? null : new Date(STORED_AT),
       },
     ],
@@ -92,4 +96,11 @@ test('a call after its step was stored, and a refund that was sent twice, are to
   expect(broken({ calls: late, incidents: [incident('worker', 1_900, 3_000)] })).toEqual([
     'finished steps bought twice',
   ]);
+});
+
+test.each([
+  [4, ['failed without a cause']],
+  [5, []],
+])('a run that failed after %i lost tries', (lostTries, expected) => {
+  expect(broken({ calls: [[1_000, 2_000]], failed: true, lostTries })).toEqual(expected);
 });

@@ -48,6 +48,7 @@ const STORE_MS = 2_000;
 /** A killed process's calls end with its sockets: one that went on for longer was another process's. */
 const SOCKETS_MS = 700;
 const ATTEMPTS_MAX = 5;
+const LOST_TRIES_MAX = 5;
 
 export const isSettled = ({ status }: Pick<RunRow, 'status'>): boolean => status === 'completed' || status === 'failed';
 
@@ -172,6 +173,18 @@ function refusedAlone({ rows, ledger }: Seen): string[] {
     );
 }
 
+/** No model of the drill fails for good: a run ends badly by its cancellation, or once a call of it was lost five times. */
+function failedAlone({ rows }: Seen): string[] {
+  const given = new Set(
+    rows.steps
+      .filter((step) => step.retries - step.provider_failures >= LOST_TRIES_MAX)
+      .map((step) => step.generation_id),
+  );
+  return rows.runs
+    .filter(({ id, status, stop_reason: reason }) => status === 'failed' && reason !== 'cancelled' && !given.has(id))
+    .map(({ id, error_code: code }) => `${id}: failed with ${code ?? 'nothing'}`);
+}
+
 const toolsTwice = ({ refunds }: Seen): string[] =>
   [...refunds].filter(([, times]) => times > 1).map(([key, times]) => `${key}: sent ${String(times)} times`);
 
@@ -208,6 +221,7 @@ export const barsOf = (seen: Seen): Bar[] => [
   { name: 'lost', broken: lost(seen) },
   { name: 'finished steps bought twice', broken: boughtTwice(seen) },
   { name: 'unexplained extra calls', broken: unexplained(seen) },
+  { name: 'failed without a cause', broken: failedAlone(seen) },
   { name: 'tool calls sent twice', broken: toolsTwice(seen) },
   { name: 'double winners', broken: doubleWinners(seen) },
   { name: 'pauses that refused their only answer', broken: refusedAlone(seen) },
