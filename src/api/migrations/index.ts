@@ -10,6 +10,7 @@ import * as credentials from './20261122T0900-agent-credentials';
 import * as purgedEvents from './20261122T0910-mark-purged-events';
 import * as people from './20261122T1000-people-and-plans';
 import * as submissions from './20261122T1200-index-submissions';
+import * as dueDeliveries from './20261122T1300-index-due-deliveries';
 
 const migrations = [
   { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
@@ -21,6 +22,7 @@ const migrations = [
   { name: '20261122T0910-mark-purged-events', up: purgedEvents.up, down: purgedEvents.down },
   { name: '20261122T1000-people-and-plans', up: people.up, down: people.down },
   { name: '20261122T1200-index-submissions', up: submissions.up, down: submissions.down },
+  { name: '20261122T1300-index-due-deliveries', up: dueDeliveries.up, down: dueDeliveries.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */

@@ -41,12 +41,14 @@ const limitsOf = (): string =>
  */
 const PLACE_HELD_MS = 600_000;
 
-/** The places of `u`'s runs, but that of the run which is named by the parameter `except`. */
+/** The places of `u`'s runs, but that of the run which is named by the parameter `except`; project by project, each by its key. */
 const placesSql = (since: string, except: string | null): string => `
-  select count(*) from projects p join generations g on g.project_id = p.id and g.status = 'requires_action'
-  where p.owner_user_id = u.id${except === null ? '' : ` and g.id <> ${except}`} and exists (
-    select 1 from generation_submissions s
-    where s.generation_id = g.id and s.pause = g.pause and s.accepted_at is null and s.created_at > ${since})`;
+  select coalesce(sum((
+    select count(*) from generations g
+    where g.project_id = p.id and g.status = 'requires_action'${except === null ? '' : ` and g.id <> ${except}`} and exists (
+      select 1 from generation_submissions s
+      where s.generation_id = g.id and s.pause = g.pause and s.accepted_at is null and s.created_at > ${since}))), 0)
+  from projects p where p.owner_user_id = u.id`;
 
 /**
  * Common table expressions of a statement that starts a run: `room` (plan, runs_max, runs), and `fits`, one row where a run

@@ -79,7 +79,8 @@ export const deliverySweep: SweepKind = {
   unsettled: async (afterId, limit) => {
     const rows = await rowsOf(
       `select id, project_id from webhook_deliveries
-       where status = 'pending' and (claimed_until is null or claimed_until < $1) and id > $2 order by id limit $3`,
+       where status = 'pending' and next_attempt_at is not null and (claimed_until is null or claimed_until < $1) and id > $2
+       order by id limit $3`,
       [clock.now(), afterId ?? '', limit],
     );
     return rows.map((row) => ({ id: row.id, run: repairOf(row) }));
