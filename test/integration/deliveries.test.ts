@@ -175,7 +175,8 @@ describe('a delivery', () => {
 describe('retries', () => {
   test('[webhooks 2] five attempts with growing waits, then it has failed, and so has its run', async () => {
     await webhook();
-    receiver.respond({ status: 500, body: 'broken' });
+    // What the receiver asks for says nothing: the waits are the service's own.
+    receiver.respond({ status: 500, body: 'broken', headers: { 'retry-after': '3600' } });
     const id = await only(emit(projectId));
     const row = await settled(id);
     expect(row).toMatchObject({
@@ -564,6 +565,44 @@ describe('recover', () => {
     expect((await client.post(`${webhookPath(webhookId)}:recover`, { since })).body).toEqual({ count: 0 });
     const longer = new Date(Date.now() - 3 * 86_400_000).toISOString();
     expect((await client.post(`${webhookPath(webhookId)}:recover`, { since: longer })).body).toEqual({ count: 1 });
+  });
+
+  test('takes the oldest thousand of a call, and hands them over in that order', async () => {
+    const { id: webhookId } = await webhook();
+    const first = await only(recordOnly(projectId));
+    // Ids fall while ages rise, so that neither stands for the other.
+    const rest = (sql: string) => query(sql, [first]);
+    await rest(
+      `insert into events (id, project_id, type, resource_type, resource_id, body, causation, created_at)
+       select id || n, project_id, type, resource_type, resource_id, body, causation, created_at + n * interval '1 second'
+       from events, generate_series(1, 1000) n where id = (select event_id from webhook_deliveries where id = $1)`,
+    );
+    await rest(
+      `insert into webhook_deliveries (id, project_id, webhook_id, event_id, event_type, status, attempts, redelivery,
+         created_at, updated_at)
+       select 'whd_' || lpad((2000 - n)::text, 6, '0') || id, project_id, webhook_id, event_id || n, event_type, 'failed', 5,
+         redelivery, created_at + n * interval '1 second', updated_at
+       from webhook_deliveries, generate_series(1, 1000) n where id = $1`,
+    );
+    await alterDelivery(first, `status = 'failed', next_attempt_at = null, claimed_until = null`);
+    const offered = jest.spyOn(firstAttempts, 'offerById').mockReturnValue();
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    const recover = () => client.post(`${webhookPath(webhookId)}:recover`, { since });
+    expect((await recover()).body).toEqual({ count: 1_000 });
+    const placeOf = async (ids: readonly string[]): Promise<number[]> =>
+      (
+        await query<{ place: number }>(
+          `select extract(epoch from e.created_at - f.created_at)::int as place
+           from unnest($1::text[]) with ordinality as o (id, nth) join webhook_deliveries d on d.id = o.id
+           join events e on e.id = d.event_id, webhook_deliveries f where f.id = $2 order by o.nth`,
+          [ids, first],
+        )
+      ).map(({ place }) => place);
+    expect(await placeOf(offered.mock.calls[0]?.[0] ?? [])).toEqual(Array.from({ length: 1_000 }, (_, index) => index));
+    expect((await recover()).body).toEqual({ count: 1 });
+    expect(await placeOf(offered.mock.calls[1]?.[0] ?? [])).toEqual([1_000]);
+    offered.mockRestore();
+    await client.delete(webhookPath(webhookId));
   });
 
   test('two calls at once send each event once', async () => {

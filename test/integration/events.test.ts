@@ -63,6 +63,17 @@ test('a pause tells nobody; the end of the run does', async () => {
   expect((await deliveries()).map(({ payload }) => payload.resource_id)).toEqual([paused.id]);
 });
 
+test('a run that ends in a paused project is told all the same', async () => {
+  server.script(space.model, [{ text: 'late', hold: 'paused-meanwhile' }]);
+  const agent = await buildAgent(space);
+  const { body: run } = await space.api.post(`${space.at}/agents/${agent.id}/generate`, saying('go'));
+  await server.waitForCall({ generationId: run.id as string });
+  expect((await space.api.post(`${space.at}/pause`)).status).toBe(200);
+  server.release('paused-meanwhile');
+  const told = await receiver.waitFor(({ body }) => body.includes('generation.completed'));
+  expect(JSON.parse(told.body)).toMatchObject({ resource_id: run.id, data: { status: 'completed' } });
+});
+
 test('nothing is told twice when the same key starts the run again', async () => {
   const agent = await buildAgent(space);
   const body = saying('hello', { idempotency_key: 'once' });

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { ConnectionError } from 'sequelize';
 import { areas } from '../../src/api/areas';
 import { db } from '../../src/api/core/db';
@@ -120,11 +120,15 @@ describe('bodies', () => {
     expect((await service.client().post(`${at}/agents`, bigBody)).status).toBe(401);
   });
 
-  test('the limit holds for the inflated size of a compressed body', async () => {
+  test.each([
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+  ] as const)('the limit holds for the inflated size of a body compressed by %s', async (encoding, compress) => {
     const bomb = await fetch(`${service.baseUrl}${at}/agents`, {
       method: 'POST',
-      headers: { Authorization: 'Bearer x', 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' },
-      body: gzipSync(bigBody),
+      headers: { Authorization: 'Bearer x', 'Content-Type': 'application/json', 'Content-Encoding': encoding },
+      body: compress(bigBody),
     });
     expect(bomb.status).toBe(401);
     const owner = await service.signedIn();
@@ -135,9 +139,9 @@ describe('bodies', () => {
         headers: {
           Authorization: `Bearer ${owner.token}`,
           'Content-Type': 'application/json',
-          'Content-Encoding': 'gzip',
+          'Content-Encoding': encoding,
         },
-        body: gzipSync(body),
+        body: compress(body),
       });
     expect((await send(bigBody)).status).toBe(413);
     expect((await send(JSON.stringify({ name: 'n', value: 'v' }))).status).toBe(201);

@@ -34,6 +34,16 @@ describe('requests of one address', () => {
     expect((await from(fresh())).status).toBe(404);
   });
 
+  test('the mailbox is exempt in local mode alone, where it is', async () => {
+    jest.replaceProperty(config(), 'RATE_IP_LIMIT', 1);
+    jest.replaceProperty(config(), 'TRUST_PROXY', 1);
+    const ip = fresh();
+    await from(ip);
+    expect((await from(ip, '/dev/mailbox')).status).not.toBe(429);
+    jest.replaceProperty(config(), 'localMode', false);
+    expect((await from(ip, '/dev/mailbox')).status).toBe(429);
+  });
+
   test('of many at once exactly as many are let through', async () => {
     jest.replaceProperty(config(), 'RATE_IP_LIMIT', 20);
     jest.replaceProperty(config(), 'TRUST_PROXY', 1);

@@ -1,7 +1,7 @@
 import { billingActivities } from '../../src/activities/billing.activities';
 import { config } from '../../src/api/core/config';
 import { monthBefore, monthOf, monthStart } from '../../src/api/core/cycle';
-import { query, queryOne } from '../../src/api/core/db';
+import { inTransaction, query, queryOne } from '../../src/api/core/db';
 import { parseLadder } from '../../src/api/core/ladder';
 import { engine, searchAttributeKeys, startRun } from '../../src/api/core/temporal';
 import { grantPlan, lowerPlan } from '../../src/api/plans/service';
@@ -104,6 +104,26 @@ describe('retention', () => {
     expect(refusal(await change(31))).toEqual([403, 'plan_limit_reached', { ...limit, plan: 'pro', limit: 30 }]);
   });
 
+  test('is asked of a plan that is being lowered once that is done', async () => {
+    usePlans({});
+    const person = await service.signedIn();
+    await grant(person.userId, 'pro');
+    const project = created(await create(person, 5)) as { id: string };
+    let answered: Promise<Reply> | undefined;
+    await inTransaction(async (tx) => {
+      await query(`update users set plan = 'free' where id = $1`, [person.userId], tx);
+      const body = { trace_content_retention_days: 30 };
+      answered = service.client(person.token).patch(`/v1/projects/${project.id}`, body);
+      await eventually(async () => {
+        const waiting = await query(`select 1 from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock' and query like 'select 1 from users%'`);
+        expect(waiting).toHaveLength(1);
+      });
+    });
+    const limit = { plan: 'free', resource: 'retention', limit: 7 };
+    expect(refusal(await answered!)).toEqual([403, 'plan_limit_reached', limit]);
+  });
+
   test('has no end only where the plan has none', async () => {
     usePlans({ free: { projects: null, retention_days: null } });
     const person = await service.signedIn();
@@ -197,6 +217,20 @@ describe('runs', () => {
     expect((await space.api.get(at(`/generations/${String(paused.body.id)}`))).body.status).toBe('requires_action');
     jest.restoreAllMocks();
     expect((await space.api.post(submit, outputs)).body.status).toBe('completed');
+  });
+
+  test('the plan is asked before the price of the model, and a run without a price takes no place', async () => {
+    const agent = await agentSaying([]);
+    const start = (): Promise<Reply> => space.api.post(at(`/agents/${agent.id}/generate`), saying('go'));
+    await space.api.patch(space.at, { require_priced_model: true });
+    await leave(1);
+    for (let index = 0; index < 2; index += 1) {
+      const reply = await start();
+      expect([reply.status, reply.body.error.code]).toEqual([409, 'MODEL_NOT_PRICED']);
+    }
+    const limit = await leave(0);
+    expect(refusal(await start())).toEqual(limitOf(limit));
+    await space.api.patch(space.at, { require_priced_model: false });
   });
 
   test('of many started at once exactly as many are accepted as are left', async () => {

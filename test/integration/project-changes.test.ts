@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { projectActivities } from '../../src/activities/projects.activities';
 import { areas } from '../../src/api/areas';
@@ -308,6 +311,28 @@ describe('pause and resume', () => {
     expect((await space.api.post(submission, outputs)).body).toMatchObject({ status: 'completed' });
     expect((await space.api.post(`${path}?wait=true`, saying('x'))).status).toBe(200);
     expect((await space.api.post(at(`/tools/${http.id}/call`), { input: { order_id: '1' } })).status).toBe(200);
+  });
+
+  test('a start whose body comes after the pause is refused too', async () => {
+    const agent = await agentSaying([]);
+    const body = JSON.stringify(saying('go'));
+    const sent = request(`${service.baseUrl}${at(`/agents/${agent.id}/generate`)}`, {
+      method: 'POST',
+      headers: {
+        Authorization: `Bearer ${owner.token}`,
+        'Content-Type': 'application/json',
+        'Content-Length': Buffer.byteLength(body),
+      },
+    });
+    const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+    sent.write(body.slice(0, 5));
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    await pause('spent');
+    sent.end(body.slice(5));
+    const [answer] = await answered;
+    answer.resume();
+    expect(answer.statusCode).toBe(409);
+    expect((await space.api.get(at('/generations'))).body.total).toBe(0);
   });
 
   test('work that executes finishes', async () => {

@@ -107,8 +107,11 @@ export type Route = Omit<
   handle: (input: AnyInput) => Promise<Answer> | Answer;
 };
 
+/** Mails of local mode. */
+export const MAILBOX_PATH = '/dev/mailbox';
+
 /** Operations, and the mailbox of local mode: asked by machines, and never refused for being asked often. */
-export const UNLIMITED_PATHS: ReadonlySet<string> = new Set(['/health', '/openapi.json', '/dev/mailbox']);
+export const UNLIMITED_PATHS: ReadonlySet<string> = new Set(['/health', '/openapi.json', MAILBOX_PATH]);
 
 /**
  * Whether a route is refused while its project is archived: every one that may write or start something, but those that say

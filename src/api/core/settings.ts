@@ -277,9 +277,9 @@ const webhooks = {
     .default('inline')
     .meta(about(both, '`engine`: every delivery is a workflow from its first attempt on')),
   DELIVERY_SLOTS: count(200).meta(about('worker', 'deliveries and mails a process')),
-  DELIVERY_RETENTION_DAYS: count(30).meta(about('worker', 'how long settled deliveries are kept')),
+  DELIVERY_RETENTION_DAYS: count(30).meta(about(both, 'how long settled deliveries are kept')),
   WEBHOOK_BACKOFF_BASE_SECONDS: seconds(20, 0.01).meta(
-    about('worker', 'wait after the first failed attempt; doubles, a tenth of jitter'),
+    about(both, 'wait after the first failed attempt; doubles, a tenth of jitter'),
   ),
   // An attempt has to end before the engine's 30 s for one try are over.
   WEBHOOK_TIMEOUT_SECONDS: z.coerce.number().min(0.05).max(25).default(10).meta(about(both, 'one attempt')),

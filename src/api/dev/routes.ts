@@ -1,7 +1,7 @@
 import { noCredential } from '../core/access';
 import { config } from '../core/config';
 import { notFound } from '../core/errors';
-import { route } from '../core/route';
+import { MAILBOX_PATH, route } from '../core/route';
 import type { Route } from '../core/route';
 import { mailboxReader } from './mailbox';
 import { MailboxPage, MailboxQuery } from './schemas';
@@ -12,7 +12,7 @@ export function devRoutes(): Route[] {
   return [
     route({
       method: 'get',
-      path: '/dev/mailbox',
+      path: MAILBOX_PATH,
       id: 'readMailbox',
       summary: 'Mails of the development mailbox',
       needs: noCredential,

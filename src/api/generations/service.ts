@@ -6,6 +6,7 @@ import type { ErrorCode } from '../core/errors';
 import { faultPoint } from '../core/faults';
 import { listByOffset } from '../core/pages';
 import { servedAgent } from '../agents/service';
+import { assertRunRoom } from '../plans/runs';
 import { assertRunnable } from '../projects/service';
 import { isPriced } from '../providers/prices';
 import type { ProjectAccess } from '../core/route';
@@ -71,7 +72,7 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   const earlier = await repeatOf(input, hash);
   if (earlier !== null) return { kind: 'repeated', rows: earlier };
   assertRunnable(input.project);
-  await assertPriced(input.project.id, agent);
+  await assertPriced(input.project, agent);
   const dialogue = await dialogueOf(input.project.id, input.messages);
   const inputTools = dialogue.calls.map(({ tool }) => tool);
   const turn = { ...(await resolveTurn(input.project.id, agent)), inputTools };
@@ -158,12 +159,16 @@ const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: Serv
 
 const modelOf = ({ config: served, defaultModel }: ServedAgent): string => served.model ?? defaultModel ?? '';
 
-/** @throws MODEL_NOT_PRICED where the project asks for a price */
-async function assertPriced(projectId: string, agent: ServedAgent): Promise<void> {
+/** @throws MODEL_NOT_PRICED where the project asks for a price; plan_limit_reached before that */
+async function assertPriced(
+  { id: projectId, ownerUserId }: Pick<ProjectAccess, 'id' | 'ownerUserId'>,
+  agent: ServedAgent,
+): Promise<void> {
   if (!agent.needsPrice) return;
   const { ai_provider_id: aiProviderId } = agent.config;
   const model = modelOf(agent);
   if (await isPriced(projectId, aiProviderId, model)) return;
+  await assertRunRoom(ownerUserId); // The plan is asked first; that of a priced run is asked where it is accepted.
   throw new ApiError('MODEL_NOT_PRICED', 'The model has no price, and the project asks for one.', {
     meta: { ai_provider_id: aiProviderId, model },
   });

@@ -111,9 +111,24 @@ export async function whereRunFits<Answer>(
   return inTransaction(async (tx) => {
     await holdAccount(ownerUserId, tx);
     const { room, answer } = await statement(runBinds(ownerUserId, true), tx);
-    if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
+    refuseFull(room);
     return answer;
   });
+}
+
+function refuseFull(room: RunRoom | null): void {
+  if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
+}
+
+const LOOK = `with ${roomExpressions(1)} select plan, runs_max, runs from room`;
+
+/**
+ * Refuses where the month has no run left, and counts none: for a start that is about to be refused for what is looked at
+ * after the plan. Spec: Plans, run.
+ * @throws plan_limit_reached
+ */
+export async function assertRunRoom(ownerUserId: string): Promise<void> {
+  refuseFull(await queryOne<RunRoom>(LOOK, runBinds(ownerUserId, true)));
 }
 
 const fitted = (room: RunRoom | null, margin: number): boolean =>

@@ -88,8 +88,8 @@ export const projectRoutes: Route[] = [
     body: ProjectUpdate,
     answers: { 200: ProjectOut },
     fails: ['GUARDRAIL_NOT_FOUND', 'MODEL_ROUTE_NOT_FOUND', 'PROJECT_ARCHIVED', 'plan_limit_reached'],
-    handle: async ({ project: { id: projectId, role }, caller, requestId, body }) => {
-      const project = await updateProject({ projectId, role }, body, startedBy(caller, requestId));
+    handle: async ({ project: { id: projectId, ownerUserId, role }, caller, requestId, body }) => {
+      const project = await updateProject({ projectId, ownerUserId, role }, body, startedBy(caller, requestId));
       return { status: 200, body: presentProject({ project, role }) };
     },
   }),

@@ -4,6 +4,7 @@ import { clock } from '../core/clock';
 import { inTransaction } from '../core/db';
 import { ApiError } from '../core/errors';
 import { planOf, retentionWithin } from '../plans/service';
+import { holdAccount } from '../users/service';
 import { heldProject } from './held';
 import type { Project } from './models';
 import { markChanged, startProjectPause } from './pausing';
@@ -37,7 +38,7 @@ export interface ProjectChange extends ProjectSettings {
  *   PROJECT_ARCHIVED unless the change makes the project active
  */
 export async function updateProject(
-  { projectId, role }: { projectId: string; role: Role },
+  { projectId, ownerUserId, role }: { projectId: string; ownerUserId: string; role: Role },
   change: ProjectChange,
   by: Starter,
 ): Promise<Project> {
@@ -47,12 +48,14 @@ export async function updateProject(
     });
   }
   assertNoReferences(change);
+  const { trace_content_retention_days: days } = change;
   const { project, turned } = await inTransaction(async (tx) => {
+    // The turn of a month lowers the plan and then its projects: the account first, as there.
+    if (days !== undefined) await holdAccount(ownerUserId, tx);
     const held = await heldProject(projectId, tx);
     if (held.status === 'archived' && change.status !== 'active') {
       throw new ApiError('PROJECT_ARCHIVED', 'The project is archived.');
     }
-    const { trace_content_retention_days: days } = change;
     if (days !== undefined) retentionWithin(await planOf(held.ownerUserId, tx), days);
     const turns = change.status !== undefined && change.status !== held.status;
     await held.update({ ...valuesOf(change), updatedAt: clock.now() }, { transaction: tx });
