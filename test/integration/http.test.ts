@@ -180,6 +180,8 @@ describe('pages', () => {
     const many = await api.get(`${at}/agents?limit=1000&offset=-5`);
     expect([many.status, many.body.limit, many.body.offset]).toEqual([200, 100, 0]);
     expect((await api.get(`${at}/agents?limit=0`)).body.limit).toBe(1);
+    const huge = await api.get(`${at}/agents?limit=${'9'.repeat(400)}&offset=${'9'.repeat(400)}`);
+    expect(huge).toMatchObject({ status: 200, body: { data: [], limit: 100, offset: Number.MAX_SAFE_INTEGER } });
     for (const query of ['limit=abc', 'limit=1.5', 'offset=x', 'limit=1&limit=2']) {
       const reply = await api.get(`${at}/agents?${query}`);
       expect([reply.status, reply.body.error.code]).toEqual([400, 'bad_request']);

@@ -8,8 +8,10 @@ import { hmac, hmacWith, verifyingKeys } from './keys';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
+/** No list is longer; the database takes no greater one. */
+const OFFSET_MAX = Number.MAX_SAFE_INTEGER;
 
-const integerText = z.string().regex(/^-?\d{1,15}$/, 'must be an integer');
+const integerText = z.string().regex(/^-?\d+$/, 'must be an integer');
 
 const limit = integerText
   .optional()
@@ -18,7 +20,7 @@ const limit = integerText
 
 const offset = integerText
   .optional()
-  .transform((text) => (text === undefined ? 0 : Math.max(0, Number(text))))
+  .transform((text) => (text === undefined ? 0 : Math.min(OFFSET_MAX, Math.max(0, Number(text)))))
   .meta({ description: 'Rows to skip; a negative number counts as 0', example: '0' });
 
 /** Query of an offset list; areas extend it by their filters. */
