@@ -201,10 +201,18 @@ describe('PUT /v1/admin/users/{user_id}/plan', () => {
     expect(lines.map(({ plan }) => plan)).toEqual(['enterprise', 'business', 'business']);
   });
 
-  test('another length of the enterprise contract counts at once', async () => {
+  test('another length of the enterprise contract counts at once, from a day to ten years', async () => {
     const person = await service.signedIn();
-    await grant(person.userId, { plan: 'enterprise', retention_days: 400 });
-    expect((await grant(person.userId, { plan: 'enterprise', retention_days: 500 })).body.retention_days).toBe(500);
+    const reason = 'x'.repeat(500);
+    for (const days of [1, 3_650]) {
+      const granted = await grant(person.userId, { plan: 'enterprise', retention_days: days, reason });
+      expect([granted.status, granted.body.retention_days]).toEqual([200, days]);
+    }
+    const { body } = await admin.get(`/v1/admin/users/${person.userId}/plan`);
+    expect(body.data).toMatchObject([
+      { retention_days: 3_650, reason },
+      { retention_days: 1, reason },
+    ]);
   });
 
   test.each([

@@ -1,3 +1,5 @@
+import { flushKeyUse } from '../../src/api/auth/service';
+import { clock } from '../../src/api/core/clock';
 import { query, queryOne } from '../../src/api/core/db';
 import { newId } from '../../src/api/core/ids';
 import { useService } from '../support/app';
@@ -80,8 +82,9 @@ describe('POST /v1/api-keys', () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { code: 'bad_request', details: [{ path }] } } });
   });
 
-  test('takes duplicate names, and a project_id of null', async () => {
+  test('takes duplicate names, one of 100 characters, and a project_id of null', async () => {
     const person = await service.signedIn();
+    expect((await create(person, { name: 'x'.repeat(100) })).status).toBe(201);
     expect((await create(person, { name: 'twin', project_id: null })).status).toBe(201);
     expect((await create(person, { name: 'twin' })).status).toBe(201);
   });
@@ -351,5 +354,24 @@ describe('last_used_at', () => {
       expect(row.body.last_used_at).not.toBeNull();
     });
     expect(await lastUse()).toBe(first);
+  });
+
+  test('is written again by a use a minute later, and by none before', async () => {
+    const person = await service.signedIn();
+    const made = await create(person, { name: 'used' });
+    const startedMs = Date.now();
+    const useAfter = async (ms: number): Promise<number> => {
+      jest.spyOn(clock, 'ms').mockReturnValue(startedMs + ms);
+      jest.spyOn(clock, 'now').mockReturnValue(new Date(startedMs + ms));
+      try {
+        await service.client(made.body.key).get('/v1/users/me');
+        await flushKeyUse();
+      } finally {
+        jest.restoreAllMocks();
+      }
+      const { body } = await service.client(person.token).get(`/v1/api-keys/${made.body.id as string}`);
+      return new Date(body.last_used_at as string).getTime() - startedMs;
+    };
+    expect([await useAfter(0), await useAfter(59_999), await useAfter(60_000)]).toEqual([0, 0, 60_000]);
   });
 });

@@ -44,8 +44,19 @@ async function askAndRead(email: string): Promise<string> {
 /** A well-formed code that is not that one. */
 const otherThan = (code: string): string => String((Number(code) + 1) % 1_000_000).padStart(6, '0');
 
-const codeRow = (email: string): Promise<{ id: string; run_seen_at: Date | null; hash: Buffer | null } | null> =>
-  queryOne('select id, run_seen_at, hash from sign_in_codes where email = $1', [email]);
+interface CodeRow {
+  id: string;
+  run_seen_at: Date | null;
+  hash: Buffer | null;
+  life_seconds: number;
+}
+
+const codeRow = (email: string): Promise<CodeRow | null> =>
+  queryOne(
+    `select id, run_seen_at, hash, extract(epoch from expires_at - created_at)::float8 as life_seconds
+     from sign_in_codes where email = $1`,
+    [email],
+  );
 
 describe('signing in with a mailed code', () => {
   test('makes the account, opens a session and sets the cookie', async () => {
@@ -202,6 +213,7 @@ describe('asking for a code', () => {
     const email = freshEmail();
     const code = await askAndRead(email);
     const row = await codeRow(email);
+    expect(row?.life_seconds).toBe(600);
     const run = engine().workflow.getHandle(`mail/${row?.id ?? ''}`);
     await run.result();
     const described = await run.describe();
@@ -215,6 +227,24 @@ describe('asking for a code', () => {
       expect(payload.toString()).not.toContain(email);
     }
     expect(row?.hash?.toString()).not.toContain(code);
+  });
+
+  test('has its mail tried five times from 2 s on, within two minutes', async () => {
+    const email = freshEmail();
+    await askAndRead(email);
+    const run = engine().workflow.getHandle(`mail/${(await codeRow(email))?.id ?? ''}`);
+    const { events } = await run.fetchHistory();
+    const tries = events?.flatMap(({ activityTaskScheduledEventAttributes: sent }) =>
+      sent?.retryPolicy == null
+        ? []
+        : {
+            attempts: sent.retryPolicy.maximumAttempts,
+            coefficient: sent.retryPolicy.backoffCoefficient,
+            firstSeconds: Number(sent.retryPolicy.initialInterval?.seconds),
+            withinSeconds: Number(sent.scheduleToCloseTimeout?.seconds),
+          },
+    );
+    expect(tries).toEqual([{ attempts: 5, coefficient: 2, firstSeconds: 2, withinSeconds: 120 }]);
   });
 });
 

@@ -1,3 +1,4 @@
+import { config } from '../../src/api/core/config';
 import { query } from '../../src/api/core/db';
 import { buildAgent, buildClientTool, buildHttpTool, saying, workspace } from '../support/builders';
 import { eventually } from '../support/eventually';
@@ -251,6 +252,20 @@ describe('projects that do not run', () => {
   });
 });
 
+/** Acts while another secret signs, and the one from before still verifies. */
+async function afterRotation<T>(act: () => Promise<T>): Promise<T> {
+  const settings = config();
+  const former = settings.JWT_SECRET;
+  settings.JWT_SECRET = 'another secret of the tests, also long enough';
+  settings.JWT_SECRETS_PREVIOUS.push(former);
+  try {
+    return await act();
+  } finally {
+    settings.JWT_SECRET = former;
+    settings.JWT_SECRETS_PREVIOUS.pop();
+  }
+}
+
 describe('idempotency', () => {
   test('[generations 3] the same key and request answers the run that is there; another request is refused', async () => {
     const agent = await buildAgent(space, { model: `${space.model}-once` });
@@ -264,6 +279,8 @@ describe('idempotency', () => {
     await settled(first.body.id);
     const later = await space.api.post(path, saying('once'), { 'Idempotency-Key': 'k1' });
     expect(later.body).toMatchObject({ id: first.body.id, status: 'completed', output: { content: 'You said: once' } });
+    const rotated = await afterRotation(() => space.api.post(path, saying('once', { idempotency_key: 'k1' })));
+    expect([rotated.status, rotated.body.id]).toEqual([later.status, first.body.id]);
     const other = await space.api.post(path, saying('twice', { idempotency_key: 'k1' }));
     expect([other.status, other.body.error.code]).toEqual([409, 'IDEMPOTENCY_KEY_REUSED']);
     expect((await space.api.get(at(`/generations?agent_id=${agent.id}`))).body.total).toBe(1);
@@ -533,6 +550,8 @@ describe('tool outputs', () => {
     expect([first.status, first.body.status, first.body.id]).toEqual([200, 'completed', id]);
     const again = await space.api.post(path, body);
     expect([again.status, again.body]).toEqual([200, first.body]);
+    const rotated = await afterRotation(() => space.api.post(path, body));
+    expect([rotated.status, rotated.body]).toEqual([200, first.body]);
     const other = await space.api.post(path, { tool_outputs: both('other'), idempotency_key: 'once' });
     expect([other.status, other.body.error.code]).toEqual([409, 'IDEMPOTENCY_KEY_REUSED']);
     const without = await space.api.post(path, { tool_outputs: both() });

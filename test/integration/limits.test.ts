@@ -31,6 +31,8 @@ describe('requests of one address', () => {
     expect((await from(ip, '/v1/users/me')).status).toBe(429);
     expect((await from(ip, '/health')).status).toBe(200);
     expect((await from(ip, '/openapi.json')).status).toBe(200);
+    // The mailbox of local mode is not refused either; there is none here.
+    expect((await from(ip, '/dev/mailbox?to=a@x.test')).status).toBe(404);
     expect((await from(fresh())).status).toBe(404);
   });
 

@@ -119,10 +119,13 @@ describe('mailing a code', () => {
     expect(await verify(email, codeIn(mail))).toBe(200);
   });
 
-  test('[auth 3] makes a fresh code at a retry, and the former one stops', async () => {
+  test('[auth 3] makes a fresh code at a retry, and the former one stops; the end stays', async () => {
     const { codeId, email } = await codeRequest();
+    const ends = () => queryOne('select expires_at from sign_in_codes where id = $1', [codeId]);
+    const end = await ends();
     await sendCode({ codeId });
     await sendCode({ codeId });
+    expect(await ends()).toEqual(end);
     const [first, second] = mailsTo(email).map(codeIn);
     expect(second).toMatch(/^\d{6}$/);
     if (first !== second) expect(await verify(email, first ?? '')).toBe(401);

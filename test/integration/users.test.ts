@@ -6,6 +6,7 @@ import { signingKey } from '../../src/api/core/keys';
 import { signSessionToken } from '../../src/api/auth/tokens';
 import { useService } from '../support/app';
 import type { Reply } from '../support/client';
+import { freshEmail, plantCode } from '../support/sign-in';
 
 const service = useService();
 const me = (credential?: string): Promise<Reply> => service.client(credential).get('/v1/users/me');
@@ -160,6 +161,30 @@ describe('a session token', () => {
       settings.JWT_SECRET = former;
       settings.JWT_SECRETS_PREVIOUS.pop();
     }
+  });
+
+  test('is signed by the new secret after a rotation; codes and cursors from before are good too', async () => {
+    const person = await service.signedIn();
+    await service.apiKey(person);
+    await service.apiKey(person);
+    const email = freshEmail();
+    const code = await plantCode(email);
+    const page = await service.client(person.token).get('/v1/api-keys?limit=1');
+    const settings = config();
+    const former = settings.JWT_SECRET;
+    let made: Reply;
+    try {
+      settings.JWT_SECRET = 'another secret of the tests, also long enough';
+      settings.JWT_SECRETS_PREVIOUS.push(former);
+      made = await service.client().post('/v1/auth/code/verify', { email, code });
+      const next = `/v1/api-keys?limit=1&cursor=${encodeURIComponent(page.body.next_cursor as string)}`;
+      expect((await service.client(person.token).get(next)).status).toBe(200);
+      expect([made.status, (await me(made.body.access_token as string)).status]).toEqual([200, 200]);
+    } finally {
+      settings.JWT_SECRET = former;
+      settings.JWT_SECRETS_PREVIOUS.pop();
+    }
+    expect((await me(made.body.access_token as string)).status).toBe(401);
   });
 });
 

@@ -49,6 +49,8 @@ test.each([
   ['GOOGLE_JWKS_URL', 'file:///keys'],
   ['REFRESH_REUSE_GRACE', '-1'],
   ['SMTP_URL', undefined],
+  ['SMTP_URL', 'mail.test:587'],
+  ['SMTP_URL', 'https://mail.test'],
   ['MAIL_FROM', ''],
 ])('%s = %s stops the process and is named', (name, value) => {
   expect(() => parseConfig({ ...live, [name]: value }, false)).toThrow(ConfigError);
@@ -61,6 +63,13 @@ test.each([
   ['PUBLIC_BASE_URL', 'https://example.com'],
 ])('local mode refuses %s = %s', (name, value) => {
   expect(() => parseConfig({ ...good, [name]: value }, true)).toThrow(new RegExp(name));
+});
+
+test('local mode does without a mail server; one that is given needs a sender', () => {
+  const { MAIL_FROM: _sender, ...senderless } = live;
+  expect(parseConfig(good, true).SMTP_URL).toBeUndefined();
+  expect(() => parseConfig(senderless, true)).toThrow(/MAIL_FROM: required with SMTP_URL/);
+  expect(parseConfig(live, true)).toMatchObject({ SMTP_URL: 'smtp://mail.test', MAIL_FROM: 'a@b.test' });
 });
 
 test('a malformed entry of the egress lists is named, good lists are kept as given', () => {

@@ -2,6 +2,7 @@ import '../support/contract-settings';
 import { secondsUntilRoom } from '../../src/api/core/sliding-windows';
 import type { Bucket } from '../../src/api/core/sliding-windows';
 import { invitationMailText } from '../../src/api/members/invitation-mail';
+import { presentMember } from '../../src/api/members/present';
 
 describe('a sliding window', () => {
   const nowSecond = 1_000;
@@ -43,5 +44,29 @@ describe('the mail of an invitation', () => {
     const { subject, text } = invitationMailText({ inviter: name, projectName: name, baseUrl });
     expect(subject).toBe(`You were added to the project "${shown}"`);
     expect(text.split('\n')[0]).toBe(`${shown} added this address to the project "${shown}".`);
+  });
+});
+
+describe('the status of a member', () => {
+  const now = new Date('2026-03-01T12:00:00.000Z');
+  const member = {
+    id: 'pmem_0000000000000000',
+    projectId: 'proj_0000000000000000',
+    email: 'ana@acme.test',
+    role: 'member' as const,
+    invitedByUserId: null,
+    runSeenAt: null,
+    createdAt: now,
+    updatedAt: now,
+  };
+
+  test.each([
+    ['waits for the first sign-in', null, null, 'pending'],
+    ['has an account that never signed in', 'user_0000000000000000', { name: null, emailVerified: false }, 'pending'],
+    ['has signed in', 'user_0000000000000000', { name: 'Ana', emailVerified: true }, 'active'],
+    ['had an account that is gone', 'user_0000000000000000', null, null],
+  ])('who %s', (_case, userId, account, status) => {
+    const shown = presentMember({ member: { ...member, userId }, account });
+    expect([shown.status, shown.user_id, shown.name]).toEqual([status, userId, account?.name ?? null]);
   });
 });

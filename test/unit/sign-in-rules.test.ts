@@ -2,6 +2,8 @@ import { MailAddress } from '../../src/api/auth/addresses';
 import { codeMailText } from '../../src/api/auth/code-mail';
 import { clearedCookie, cookieToken, mayUseCookie, refreshCookie } from '../../src/api/auth/cookie';
 import { isRecipientRefused } from '../../src/api/auth/mailer';
+import { randomDigits } from '../../src/api/core/random';
+import { Mailbox } from '../../src/local/mailbox';
 
 describe('addresses', () => {
   test.each([
@@ -135,6 +137,35 @@ describe('the mail of a code', () => {
   ])('states the life that is left: %d ms is %s', (leftMs, expected) => {
     const mail = codeMailText({ code: '012345', expiresAt: new Date(now.getTime() + leftMs), now });
     expect(mail.text).toContain(`is 012345. It is good for ${expected} and`);
+  });
+});
+
+test('a code has six digits, zeros in front included', () => {
+  const codes = Array.from({ length: 500 }, () => randomDigits(6));
+  expect(codes.filter((code) => !/^\d{6}$/.test(code))).toEqual([]);
+  expect(new Set(codes.map((code) => code.slice(0, 1))).size).toBe(10);
+});
+
+describe('the development mailbox', () => {
+  const mail = (to: string, subject: string) => ({ to, subject, text: 't', code: null });
+
+  test('shows the mails to an address, newest first, each as it was sent', () => {
+    const mailbox = new Mailbox();
+    mailbox.store(mail('ana@x.test', 'invitation'));
+    mailbox.store({ ...mail('Ana@x.test', 'code'), code: '012345' });
+    mailbox.store(mail('ben@x.test', 'other'));
+    const sent = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as unknown;
+    expect(mailbox.read('ANA@x.test')).toEqual([
+      { to: 'Ana@x.test', subject: 'code', text: 't', code: '012345', created_at: sent },
+      { to: 'ana@x.test', subject: 'invitation', text: 't', code: null, created_at: sent },
+    ]);
+  });
+
+  test('keeps the last 200', () => {
+    const mailbox = new Mailbox();
+    for (let number = 1; number <= 201; number += 1) mailbox.store(mail('ana@x.test', String(number)));
+    const subjects = mailbox.read('ana@x.test').map(({ subject }) => subject);
+    expect([subjects.length, subjects[0], subjects.at(-1)]).toEqual([200, '201', '2']);
   });
 });
 

@@ -26,13 +26,19 @@ export function parseConfig(environment: Record<string, string | undefined>, loc
   const problems = parsed.success
     ? []
     : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-  if (parsed.success && !localMode) {
-    if (parsed.data.SMTP_URL === undefined) problems.push('SMTP_URL: required outside local mode');
-    if (parsed.data.MAIL_FROM === undefined) problems.push('MAIL_FROM: required with SMTP_URL');
-  }
+  if (parsed.success) problems.push(...mailUnset(parsed.data, localMode));
   if (parsed.success && localMode) problems.push(...openToOthers(parsed.data));
   if (!parsed.success || problems.length > 0) throw new ConfigError(`Bad settings:\n  ${problems.join('\n  ')}`);
   return { ...parsed.data, ...hostsOf(parsed.data, localMode), tracing: isTracing(parsed.data), localMode };
+}
+
+/** Local mode keeps its mails in the mailbox, unless it is given a mail server, which needs a sender there too. */
+function mailUnset({ SMTP_URL, MAIL_FROM }: z.output<typeof Settings>, localMode: boolean): string[] {
+  if (localMode && SMTP_URL === undefined) return [];
+  const problems: string[] = [];
+  if (SMTP_URL === undefined) problems.push('SMTP_URL: required outside local mode');
+  if (MAIL_FROM === undefined) problems.push('MAIL_FROM: required with SMTP_URL');
+  return problems;
 }
 
 function hostsOf(settings: z.output<typeof Settings>, localMode: boolean): { HOST: string; METRICS_HOST: string } {

@@ -4,7 +4,7 @@ import type { Attributes, FindOptions, Model, ModelStatic, WhereOptions } from '
 import { z } from 'zod';
 import { db } from './db';
 import { invalidInput } from './errors';
-import { hmac, hmacWith, verifyingKeys } from './keys';
+import { hmacWith, signingKey, verifyingKeys } from './keys';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
@@ -66,16 +66,17 @@ interface Position {
 /** What a cursor belongs to: one used with another route, project or filter is refused. */
 export type CursorScope = Record<string, string | null | undefined>;
 
-const digestOf = (scope: CursorScope): string =>
-  hmac('cursor', JSON.stringify(Object.entries(scope).sort(([a], [b]) => (a < b ? -1 : 1))))
+const digestOf = (scope: CursorScope, key: Buffer): string =>
+  hmacWith(key, JSON.stringify(Object.entries(scope).sort(([a], [b]) => (a < b ? -1 : 1))))
     .toString('base64url')
     .slice(0, 16);
 
 const MAC_BYTES = 16;
 
 function encodeCursor(position: Position, scope: CursorScope): string {
-  const body = Buffer.from(JSON.stringify([position.createdAt.getTime(), position.id, digestOf(scope)]));
-  return Buffer.concat([hmac('cursor', body.toString()).subarray(0, MAC_BYTES), body]).toString('base64url');
+  const key = signingKey('cursor');
+  const body = Buffer.from(JSON.stringify([position.createdAt.getTime(), position.id, digestOf(scope, key)]));
+  return Buffer.concat([hmacWith(key, body.toString()).subarray(0, MAC_BYTES), body]).toString('base64url');
 }
 
 const CursorBody = z.tuple([z.int(), z.string(), z.string()]);
@@ -85,12 +86,12 @@ function decodeCursor(cursor: string, scope: CursorScope): Position {
   const bytes = Buffer.from(cursor, 'base64url');
   const body = bytes.subarray(MAC_BYTES).toString();
   const mac = bytes.subarray(0, MAC_BYTES);
-  const signed = verifyingKeys('cursor').some(
-    (key) => mac.length === MAC_BYTES && timingSafeEqual(mac, hmacWith(key, body).subarray(0, MAC_BYTES)),
+  const key = verifyingKeys('cursor').find(
+    (candidate) => mac.length === MAC_BYTES && timingSafeEqual(mac, hmacWith(candidate, body).subarray(0, MAC_BYTES)),
   );
-  if (!signed) throw refused;
+  if (key === undefined) throw refused;
   const [createdAt, id, digest] = CursorBody.parse(JSON.parse(body));
-  if (digest !== digestOf(scope)) throw refused;
+  if (digest !== digestOf(scope, key)) throw refused;
   return { createdAt: new Date(createdAt), id };
 }
 

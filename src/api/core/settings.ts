@@ -211,7 +211,7 @@ const signIn = {
     .default('https://www.googleapis.com/oauth2/v3/certs')
     .meta(about('api', 'keys that Google signs with', { form: 'http or https URL' })),
   SMTP_URL: z
-    .string()
+    .url({ protocol: /^smtps?$/ })
     .optional()
     .meta(
       about(both, 'mail server', {

@@ -7,6 +7,7 @@ import { count } from '../core/metrics';
 import { countRun, roomExpressions, whereRunFits } from '../plans/runs';
 import type { RunRoom } from '../plans/runs';
 import type { ToolContext } from '../tools/context';
+import type { RequestHash } from './idempotency';
 import type { InputCall } from './inputs';
 import type { GenerationRow } from './models';
 import { callPlace, newSeal } from './sealing';
@@ -21,7 +22,7 @@ export interface Accepting {
   messages: InputMessage[];
   calls: InputCall[];
   toolContext: ToolContext;
-  hash: Buffer | null;
+  hash: RequestHash | null;
   turn: Turn;
   agentVersion: number;
   contentMode: ContentMode;
@@ -135,7 +136,7 @@ function rowOf({ input, messages, hash, agentVersion, contentMode }: Accepting):
     actionId: input.actionId,
     metadata: kept ? input.metadata : null,
     idempotencyKey: input.idempotencyKey,
-    requestHash: hash,
+    requestHash: hash?.present ?? null,
     streamed: input.mode === 'stream',
     maxCallDepth: input.maxCallDepth ?? 10,
     awaited: input.mode !== 'background',

@@ -1,6 +1,6 @@
 import stringify from 'safe-stable-stringify';
 import { invalidInput } from '../core/errors';
-import { hmac } from '../core/keys';
+import { hmac, hmacWith, verifyingKeys } from '../core/keys';
 
 const KEY_CHARACTERS_MAX = 255;
 
@@ -17,5 +17,19 @@ export function idempotencyKeyOf(inBody: string | undefined, inHeader: string | 
   return inHeader;
 }
 
-/** Digest of a request, key order ignored: what an idempotency key was claimed for. */
-export const requestHashOf = (request: Record<string, unknown>): Buffer => hmac('request-hash', stringify(request));
+/** Digest of a request: what an idempotency key is claimed for. */
+export interface RequestHash {
+  /** Under the present secret; this one is stored. */
+  present: Buffer;
+  /** Whether a stored digest is of the same request, be it from before a rotation of the secret. */
+  matches: (stored: Buffer) => boolean;
+}
+
+/** The digest of a request, key order ignored. */
+export function requestHashOf(request: Record<string, unknown>): RequestHash {
+  const text = stringify(request);
+  return {
+    present: hmac('request-hash', text),
+    matches: (stored) => verifyingKeys('request-hash').some((key) => hmacWith(key, text).equals(stored)),
+  };
+}

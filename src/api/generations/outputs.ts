@@ -12,6 +12,7 @@ import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/tem
 import { mapOutput } from '../tools/call';
 import { transcriptError } from '../tools/outcome';
 import { requestHashOf } from './idempotency';
+import type { RequestHash } from './idempotency';
 import { isSettled } from './models';
 import type { GenerationError, GenerationRow } from './models';
 import { failure } from './endings';
@@ -71,7 +72,7 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
       outputs,
       seal: rows.seal,
       idempotencyKey: input.idempotencyKey,
-      requestHash: input.idempotencyKey === null ? null : hash,
+      requestHash: input.idempotencyKey === null ? null : hash.present,
     },
     input.project.ownerUserId,
   );
@@ -85,11 +86,15 @@ export async function submitOutputs(input: OutputsInput): Promise<Generated> {
 }
 
 /** Answers null when no submission holds the key. @throws IDEMPOTENCY_KEY_REUSED */
-async function repeatedSubmission(input: OutputsInput, rows: GenerationRows, hash: Buffer): Promise<Generated | null> {
+async function repeatedSubmission(
+  input: OutputsInput,
+  rows: GenerationRows,
+  hash: RequestHash,
+): Promise<Generated | null> {
   if (input.idempotencyKey === null) return null;
   const earlier = await submissionByKey(input.generationId, input.idempotencyKey);
   if (earlier === null) return null;
-  if (!earlier.request_hash.equals(hash)) {
+  if (!hash.matches(earlier.request_hash)) {
     throw new ApiError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another submission.', {
       meta: { generation_id: input.generationId },
     });

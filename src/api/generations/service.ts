@@ -18,6 +18,7 @@ import { starts } from '../core/starts';
 import { accept } from './acceptance';
 import type { Accepting } from './acceptance';
 import { requestHashOf } from './idempotency';
+import type { RequestHash } from './idempotency';
 import { dialogueOf, refuseSystemMessages } from './inputs';
 import type { GivenMessage } from './inputs';
 import { Generation } from './models';
@@ -88,7 +89,7 @@ export async function generate(input: GenerateInput): Promise<Generated> {
 }
 
 /** The key was claimed between the look and the commit, or the agent was deleted. */
-async function claimed(input: GenerateInput, hash: Buffer | null): Promise<Generated> {
+async function claimed(input: GenerateInput, hash: RequestHash | null): Promise<Generated> {
   const rows = await repeatOf(input, hash);
   if (rows === null) throw notFound();
   return { kind: 'repeated', rows };
@@ -117,7 +118,15 @@ async function stream(accepting: Accepting): Promise<Generated> {
 }
 
 /** Fields that came later count where they are given, so that what was hashed before them stays the same. */
-const hashOf = ({ agentId, messages, actionId, metadata, traceId, maxCallDepth, toolContext }: GenerateInput): Buffer =>
+const hashOf = ({
+  agentId,
+  messages,
+  actionId,
+  metadata,
+  traceId,
+  maxCallDepth,
+  toolContext,
+}: GenerateInput): RequestHash =>
   requestHashOf({
     agentId,
     messages,
@@ -134,7 +143,7 @@ const hashOf = ({ agentId, messages, actionId, metadata, traceId, maxCallDepth, 
  */
 async function repeatOf(
   { project, idempotencyKey }: GenerateInput,
-  hash: Buffer | null,
+  hash: RequestHash | null,
 ): Promise<GenerationRows | null> {
   if (idempotencyKey === null || hash === null) return null;
   const claim = await queryOne<{ id: string; request_hash: Buffer }>(
@@ -142,7 +151,7 @@ async function repeatOf(
     [project.id, idempotencyKey],
   );
   if (claim === null) return null;
-  if (!hash.equals(claim.request_hash)) {
+  if (!hash.matches(claim.request_hash)) {
     throw new ApiError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another request.', {
       meta: { generation_id: claim.id },
     });
