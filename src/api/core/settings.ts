@@ -224,7 +224,7 @@ const signIn = {
   MAIL_FROM: z
     .string()
     .optional()
-    .meta(about(both, 'sender of mails', { form: 'mail address', required: 'outside local mode' })),
+    .meta(about(both, 'sender of mails', { form: 'mail address', required: 'with `SMTP_URL`' })),
   ADMIN_EMAILS: list
     .transform((entries) => entries.map((entry) => entry.toLowerCase()))
     .meta(about('api', 'these get the platform role at their next sign-in', { form: 'comma list', fallback: 'empty' })),
