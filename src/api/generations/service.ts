@@ -6,6 +6,7 @@ import type { ErrorCode } from '../core/errors';
 import { faultPoint } from '../core/faults';
 import { listByOffset } from '../core/pages';
 import { servedAgent } from '../agents/service';
+import { assertRunFits } from '../plans/runs';
 import { assertRunnable } from '../projects/service';
 import { isPriced } from '../providers/prices';
 import type { ProjectAccess } from '../core/route';
@@ -60,7 +61,7 @@ export type Generated =
  * background is answered then. Safe to repeat with an idempotency key.
  * Spec: Agents, generation rules 1, 2 and 4.
  * @throws not_found, TOOL_NOT_FOUND, VALIDATION_FAILED, SYSTEM_MESSAGE_NOT_ALLOWED, IDEMPOTENCY_KEY_REUSED, PROJECT_PAUSED,
- *   PROJECT_ARCHIVED, MODEL_NOT_PRICED; with `wait` also the code with which the run failed, with `stream` service_unavailable
+ *   PROJECT_ARCHIVED, plan_limit_reached, MODEL_NOT_PRICED; with `wait` also the code with which the run failed, with `stream` service_unavailable
  */
 export async function generate(input: GenerateInput): Promise<Generated> {
   refuseSystemMessages(input.messages);
@@ -71,7 +72,7 @@ export async function generate(input: GenerateInput): Promise<Generated> {
   const earlier = await repeatOf(input, hash);
   if (earlier !== null) return { kind: 'repeated', rows: earlier };
   assertRunnable(input.project);
-  await assertPriced(input.project.id, agent);
+  await assertPriced(input.project, agent);
   const dialogue = await dialogueOf(input.project.id, input.messages);
   const inputTools = dialogue.calls.map(({ tool }) => tool);
   const turn = { ...(await resolveTurn(input.project.id, agent)), inputTools };
@@ -158,12 +159,13 @@ const contentModeOf = (project: ProjectAccess, { trace_content_mode: own }: Serv
 
 const modelOf = ({ config: served, defaultModel }: ServedAgent): string => served.model ?? defaultModel ?? '';
 
-/** @throws MODEL_NOT_PRICED where the project asks for a price */
-async function assertPriced(projectId: string, agent: ServedAgent): Promise<void> {
+/** The plan comes before the price. @throws MODEL_NOT_PRICED where the project asks for a price; plan_limit_reached */
+async function assertPriced({ id: projectId, ownerUserId }: ProjectAccess, agent: ServedAgent): Promise<void> {
   if (!agent.needsPrice) return;
   const { ai_provider_id: aiProviderId } = agent.config;
   const model = modelOf(agent);
   if (await isPriced(projectId, aiProviderId, model)) return;
+  await assertRunFits(ownerUserId);
   throw new ApiError('MODEL_NOT_PRICED', 'The model has no price, and the project asks for one.', {
     meta: { ai_provider_id: aiProviderId, model },
   });

@@ -119,6 +119,16 @@ export async function whereRunFits<Answer>(
 const fitted = (room: RunRoom | null, margin: number): boolean =>
   room === null || room.runs_max === null || Number(room.runs) < Number(room.runs_max) - margin;
 
+const ROOM = `
+  with ${roomExpressions(1)}
+  select plan, runs_max, runs from room`;
+
+/** Refuses where the month has no run left, and takes none: for what is refused for another reason all the same. @throws plan_limit_reached */
+export async function assertRunFits(ownerUserId: string): Promise<void> {
+  const room = await queryOne<RunRoom>(ROOM, runBinds(ownerUserId, true));
+  if (room !== null && !fitted(room, 0)) throw planLimitReached(room.plan, 'runs', Number(room.runs_max));
+}
+
 const TAKE = `
   with ${roomExpressions(2)},
   counted as (${countRun(2, 'fits')})
