@@ -241,7 +241,8 @@ const countsOf = ({ inputTokens, outputTokens }: ModelAnswer['usage']): StepCoun
 async function store(call: ModelCall, result: ModelAnswer): Promise<StepOutcome> {
   const { view, step, startedAt } = call;
   const { turn } = view;
-  const calls = await checked(view, callsOf(offeredTools(turn, step), result.content));
+  const taken = view.calls.map(({ callId }) => callId);
+  const calls = await checked(view, callsOf(offeredTools(turn, step), result.content, taken));
   const finishReason = result.finishReason.unified;
   const ending = await endingOf(view, calls, result);
   const stored = await storeStep(view, {

@@ -233,6 +233,26 @@ describe('runs', () => {
     await space.api.patch(space.at, { require_priced_model: false });
   });
 
+  test('a direct call counts once it was made, whatever becomes of what it gave; a refused one does not', async () => {
+    const call = async (given: object, url = receiver.url): Promise<unknown[]> => {
+      const body = { name: 'counted', parameters: { type: 'object' }, execute: { url }, ...given };
+      const { id } = created(await space.api.post(at('/tools'), body));
+      const before = await counted();
+      const { body: answer } = await space.api.post(at(`/tools/${id as string}/call`), {});
+      return [answer.error.code, answer.error.details?.[0].path, (await counted()) - before];
+    };
+    receiver.respond(() => ({ body: { ok: true } }));
+    const never = { throw: 'no' };
+    expect(await call({ output_mapping: never })).toEqual(['VALIDATION_FAILED', 'output_mapping', 1]);
+    const tool = { parameters: { type: 'object' }, execute: { url: receiver.url } };
+    const pipeline = { steps: [{ id: 'a', tool }], output: never };
+    const chain = { type: 'pipeline', execute: null, pipeline };
+    expect(await call(chain)).toEqual(['VALIDATION_FAILED', 'pipeline.output', 1]);
+    const headers = { 'X-Tenant': '{{context:tenant}}' };
+    expect(await call({ execute: { url: receiver.url, headers } })).toEqual(['MISSING_TOOL_CONTEXT_KEY', undefined, 0]);
+    expect(await call({}, 'http://169.254.169.254/')).toEqual(['TOOL_EGRESS_BLOCKED', undefined, 0]);
+  });
+
   test('of many started at once exactly as many are accepted as are left', async () => {
     const agent = await agentSaying([]);
     const limit = await leave(7);

@@ -236,6 +236,18 @@ test('a stream that is picked up goes on after the given event, in every frame o
   }
 });
 
+test('the text of the depth guard goes out once, also where it is picked up', async () => {
+  const agent = await buildAgent(space);
+  const guarded = saying('x', { max_call_depth: 0 });
+  const open = await stream(agent.id, guarded);
+  expect(await open.rest()).toEqual([delta('Maximum call depth reached'), DONE]);
+  const whole = (await (await pickUp(idOf(open))).rest()).map(lines);
+  expect(whole.map(([, data]) => data)).toEqual([delta('Maximum call depth reached'), DONE]);
+  for (const [eventId] of whole) {
+    expect((await (await pickUp(idOf(open), eventId)).rest()).map((frame) => lines(frame)[1])).toEqual([DONE]);
+  }
+});
+
 test('a background run can be followed until it rests', async () => {
   const agent = await buildAgent(space);
   server.script(space.model, [{ text: 'Slowly.', hold: 'slow' }]);

@@ -1,4 +1,6 @@
 import { query } from '../../src/api/core/db';
+import { ProgramsBusyError } from '../../src/api/core/programs';
+import { programs } from '../../src/api/core/tenant-programs';
 import { useService } from '../support/app';
 import type { ApiClient, Reply } from '../support/client';
 import { startReceiver } from '../support/receiver';
@@ -271,6 +273,29 @@ describe('presets and mapping', () => {
     const answer = await call(await tool({ output_mapping: bomb }));
     expect(codeOf(answer)).toEqual([400, 'VALIDATION_FAILED']);
     expect(answer.body.error.message).toMatch(/mapping/);
+  });
+
+  test('while too many programs wait nothing is asked for again that was made', async () => {
+    const busy = () => new ProgramsBusyError('busy');
+    const evaluate = jest.spyOn(programs(), 'evaluateLogic').mockRejectedValueOnce(busy());
+    const id = await tool({ output_mapping: { var: 'output' } });
+    expect(codeOf(await call(id))).toEqual([400, 'VALIDATION_FAILED']);
+    const plain = await tool();
+    const steps = ['a', 'b'].map((name) => ({ id: name, tool_id: plain }));
+    const chain = await tool({ type: 'pipeline', execute: null, pipeline: { steps, output: { var: 'steps' } } });
+    evaluate.mockRejectedValueOnce(busy());
+    expect(codeOf(await call(chain))).toEqual([503, 'service_unavailable']);
+    expect(receiver.requests).toHaveLength(1);
+    evaluate.mockResolvedValueOnce([]).mockRejectedValueOnce(busy());
+    const stopped = await call(chain);
+    expect([...codeOf(stopped), stopped.body.error.meta.step_id]).toEqual([422, 'PIPELINE_STEP_FAILED', 'b']);
+    evaluate.mockResolvedValueOnce([]).mockResolvedValueOnce([]).mockRejectedValueOnce(busy());
+    expect(codeOf(await call(chain))).toEqual([400, 'VALIDATION_FAILED']);
+    expect(receiver.requests).toHaveLength(4);
+    jest.spyOn(programs(), 'compileSchema').mockRejectedValueOnce(busy());
+    const write = { name: 'late', parameters: { type: 'object' }, execute: { url: receiver.url } };
+    expect(codeOf(await api.post(`${at}/tools`, write))).toEqual([503, 'service_unavailable']);
+    jest.restoreAllMocks();
   });
 });
 

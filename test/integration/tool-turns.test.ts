@@ -99,6 +99,20 @@ test('a pipeline is one call of the turn, its steps keyed by the call', async ()
   ]);
 });
 
+test('calls of two steps under one id of the provider are two calls to their target', async () => {
+  const lookup = await buildHttpTool(space, receiver.url, { parameters: { type: 'object' } });
+  const agent = await buildAgent(space, { tool_bindings: [{ tool_id: lookup.id }] });
+  const same = { toolCalls: [{ id: 'c', name: 'get_order', args: {} }] };
+  server.script(space.model, [same, same, { text: 'Done.' }]);
+  const done = await space.api.post(`${space.at}/agents/${agent.id}/generate?wait=true`, saying('go'));
+  const keys = receiver.requests.map(({ headers }) => headers['idempotency-key']);
+  expect(keys).toEqual([`${done.body.id}:c`, `${done.body.id}:c-0`]);
+  const { steps } = (await space.api.get(`${space.at}/generations/${String(done.body.id)}/transcript`)).body;
+  expect(
+    steps.map(({ tool_results: [result] }: { tool_results: { tool_call_id: string }[] }) => result?.tool_call_id),
+  ).toEqual(['c', 'c-0', undefined]);
+});
+
 test('the stored tool context goes with the calls of the turn, and a missing key is told to the model', async () => {
   const url = `${receiver.url}/context`;
   const headers = { 'X-Tenant': '{{context:tenant}}' };

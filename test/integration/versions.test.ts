@@ -266,6 +266,7 @@ describe('restoring', () => {
   test('of a version that is not there, or of an unknown or foreign agent, is not found', async () => {
     expect((await restore(2)).status).toBe(404);
     expect((await restore('99999999999')).status).toBe(404);
+    expect((await restore(2, { expected_version: 7 })).status).toBe(404);
     expect((await api.post(`${at}/agents/${UNKNOWN}/versions/1/restore`)).status).toBe(404);
     const other = await service.signedIn();
     const { id } = await service.project(other);

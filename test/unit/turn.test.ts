@@ -81,15 +81,20 @@ describe('calls of an answer', () => {
     });
   });
 
-  test('ids are made unique, whatever the provider gives', () => {
+  test('ids are made unique, whatever the provider gives, also among those of the steps before', () => {
+    const given = fc.array(fc.constantFrom('', 'a', 'b', 'a-1', 'a-2', '-0'), { maxLength: 8 });
     fc.assert(
-      fc.property(fc.array(fc.constantFrom('', 'a', 'b', 'a-1', 'a-2', '-0'), { maxLength: 8 }), (ids) => {
-        const calls = callsOf(
-          turn().tools,
-          ids.map((id) => called('look', '{}', id)),
-        );
-        expect(new Set(calls.map(({ callId }) => callId)).size).toBe(ids.length);
-        expect(calls.every(({ callId }) => callId !== '')).toBe(true);
+      fc.property(given, given, (earlier, later) => {
+        const idsOf = (ids: string[], taken: string[]): string[] =>
+          callsOf(
+            turn().tools,
+            ids.map((id) => called('look', '{}', id)),
+            taken,
+          ).map(({ callId }) => callId);
+        const before = idsOf(earlier, []);
+        const all = [...before, ...idsOf(later, before)];
+        expect(new Set(all).size).toBe(earlier.length + later.length);
+        expect(all.every((id) => id !== '')).toBe(true);
       }),
     );
   });

@@ -20,8 +20,9 @@ export async function restoreVersion(
   by: { userId: string; label: string | null | undefined },
 ): Promise<Agent> {
   return inTransaction(async (tx) => {
-    const agent = await lockedForWrite(target, tx);
+    // First: a version that is not there is told before a stale stated one. What is archived is never rewritten.
     const archived = await getVersion(target.projectId, target.agentId, version, tx);
+    const agent = await lockedForWrite(target, tx);
     const config = { ...CONFIG_DEFAULTS, ...archived.config };
     if (isSameConfig(config, { ...CONFIG_DEFAULTS, ...agent.config })) return agent;
     const write = { given: config, result: config, unknownProvider: 'AI_PROVIDER_NOT_FOUND' } as const;

@@ -11,6 +11,7 @@ import { limitByIp, limitSignIn } from './ip-limit';
 import { errorFacts, log } from './log';
 import { withLogFacts } from './log-context';
 import { observe } from './metrics';
+import { ProgramsBusyError } from './programs';
 import { newRequestId } from './request-id';
 import { closedWhileArchived } from './route';
 import type { Admission, Answer, Route } from './route';
@@ -264,6 +265,7 @@ function asApiError(error: unknown, requestId: string): ApiError {
     return new ApiError('bad_request', 'The request is malformed.');
   }
   if (isProjectGone(error)) return notFound();
+  if (error instanceof ProgramsBusyError) return unavailable();
   if (isDatabaseDown(error)) {
     log.warn({ msg: 'database unreachable', request_id: requestId, ...errorFacts(error) });
     return unavailable();

@@ -62,7 +62,7 @@ export type Generated =
  * background is answered then. Safe to repeat with an idempotency key.
  * Spec: Agents, generation rules 1, 2 and 4.
  * @throws not_found, TOOL_NOT_FOUND, VALIDATION_FAILED, SYSTEM_MESSAGE_NOT_ALLOWED, IDEMPOTENCY_KEY_REUSED, PROJECT_PAUSED,
- *   PROJECT_ARCHIVED, MODEL_NOT_PRICED; with `wait` also the code with which the run failed, with `stream` service_unavailable
+ *   PROJECT_ARCHIVED, plan_limit_reached, MODEL_NOT_PRICED; with `wait` also the code with which the run failed, with `stream` service_unavailable
  */
 export async function generate(input: GenerateInput): Promise<Generated> {
   refuseSystemMessages(input.messages);

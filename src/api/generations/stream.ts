@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { clock } from '../core/clock';
 import { ApiError } from '../core/errors';
 import type { EventSink, EventSource } from '../core/event-stream';
-import { DONE_FRAME, deltaFrame, errorFrame, pauseFrame, positionOf } from './frames';
+import { DONE_FRAME, errorFrame, pauseFrame, positionOf } from './frames';
 import type { Closing, Position } from './frames';
 import { isSettled } from './models';
 import type { GenerationRow } from './models';
@@ -160,8 +160,11 @@ function rowsOf({ projectId, id }: GenerationRow): () => Promise<GenerationRows>
   };
 }
 
-const saidSteps = ({ steps }: GenerationRows): SaidStep[] =>
-  steps.map(({ step, parts }) => ({ step, text: textOf(parts) }));
+/** The depth guard speaks in the place of the first step, which is never made. */
+const saidSteps = ({ row, steps }: GenerationRows): SaidStep[] =>
+  row.stopReason === 'depth_guard'
+    ? [{ step: 1, text: DEPTH_GUARD_TEXT }]
+    : steps.map(({ step, parts }) => ({ step, text: textOf(parts) }));
 
 /** Sends what is left to say, and what closes a stream: the failure, or the pause if there is one, and the sign that it is complete. */
 async function end(reader: StreamReader, rows: GenerationRows, closing: string | null): Promise<void> {
@@ -175,7 +178,6 @@ async function end(reader: StreamReader, rows: GenerationRows, closing: string |
     await reader.close(errorFrame(row.error?.message ?? 'The generation failed.'));
     return;
   }
-  if (row.stopReason === 'depth_guard') await reader.close(deltaFrame(DEPTH_GUARD_TEXT));
   const pause: Closing = `p${row.pause}`;
   if (row.status === 'requires_action' && closing !== pause) {
     const { id, generation_id, trace_id, status, required_action } = presentResult(rows);

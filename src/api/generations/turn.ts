@@ -240,9 +240,16 @@ export interface ParsedCall {
   error: CallError | null;
 }
 
-/** The tool calls of an answer: ids made unique, arguments parsed, tools that were not offered refused. */
-export function callsOf(offered: ToolSnapshot[], parts: LanguageModelV3Content[]): ParsedCall[] {
-  const seen = new Set<string>();
+/**
+ * The tool calls of an answer: ids made unique, arguments parsed, tools that were not offered refused. `taken` are the ids of
+ * the calls before: a target knows a call by its id, and would take a second one under it for a repeat.
+ */
+export function callsOf(
+  offered: ToolSnapshot[],
+  parts: LanguageModelV3Content[],
+  taken: readonly string[] = [],
+): ParsedCall[] {
+  const seen = new Set(taken);
   const called = parts.filter((part) => part.type === 'tool-call');
   return called.map(({ toolCallId, toolName, input }, call) => {
     const callId = uniqueId(toolCallId, call, seen);
@@ -265,7 +272,7 @@ export function callsOf(offered: ToolSnapshot[], parts: LanguageModelV3Content[]
   });
 }
 
-/** A provider may give no id, or one twice, or one that looks like what we made of a doubled one. */
+/** A provider may give no id, or one twice, in one answer or in two, or one that looks like what we made of a doubled one. */
 function uniqueId(given: string, call: number, seen: ReadonlySet<string>): string {
   let id = given === '' ? `-${String(call)}` : given;
   while (seen.has(id)) id = `${id}-${String(call)}`;

@@ -1,4 +1,5 @@
 import { outbound } from '../core/outbound';
+import { ProgramsBusyError } from '../core/programs';
 import type { ToolContext } from './context';
 import { dispatchHttp } from './dispatch';
 import { failedCall, failedFill, mcpEndpoint } from './filling';
@@ -35,7 +36,7 @@ export type Prepared = { kind: 'ready'; args: Record<string, unknown> } | Extrac
 /**
  * Calls a tool of any type but client: presets, check of the arguments, the call itself, output mapping. What comes back
  * holds no credential. Safe to repeat only where the outcome says `retryable`. Spec: Tools.
- * @throws ProgramsBusyError; OutboundError of kind `aborted` when `signal` ended the call
+ * @throws ProgramsBusyError before anything was sent; OutboundError of kind `aborted` when `signal` ended the call
  */
 export const callTool = (call: ToolCall): Promise<CallOutcome> => measuredCall(call.tool, () => makeCall(call));
 
@@ -48,7 +49,12 @@ async function makeCall(call: ToolCall): Promise<CallOutcome> {
   const prepared = await prepareArguments(tool, call.args, call.toolContext);
   if (prepared.kind === 'error') return prepared;
   const outcome = await dispatch({ ...call, tool, args: prepared.args });
-  return outcome.kind === 'error' ? outcome : mapOutput(tool, { output: outcome.value, input: prepared.args });
+  if (outcome.kind === 'error') return outcome;
+  return mapOutput(tool, { output: outcome.value, input: prepared.args }).catch((error: unknown) => {
+    // The call was made: it must not look like one that may be asked for again.
+    if (error instanceof ProgramsBusyError) return unmapped(tool, 'too much is to be checked');
+    throw error;
+  });
 }
 
 /**
@@ -81,8 +87,16 @@ export async function mapOutput(
   if (tool.outputMapping === undefined || tool.outputMapping === null) return { kind: 'result', value: data.output };
   const mapped = await applyMapping(tool.outputMapping, data);
   if (mapped.ok) return { kind: 'result', value: mapped.value };
-  return failedCall(tool, { code: 'VALIDATION_FAILED', message: `The output mapping: ${mapped.problem}` });
+  return unmapped(tool, mapped.problem);
 }
+
+const unmapped = (tool: ToolSnapshot, problem: string): CallOutcome =>
+  failedCall(tool, {
+    code: 'VALIDATION_FAILED',
+    message: `The output mapping: ${problem}`,
+    at: 'output_mapping',
+    made: true,
+  });
 
 /**
  * Presets that take the context are retyped to what the schema declares; of a remote tool that no turn has listed, the

@@ -21,8 +21,14 @@ export interface DirectCall {
   toolContext: ToolContext | undefined;
 }
 
-/** Codes of calls that were not made: such a call is no run of the plan. */
-const REFUSALS = new Set<string>(['VALIDATION_FAILED', 'TOOL_CALL_NOT_SUPPORTED']);
+/** Codes of calls that were not made, but for those that say otherwise: such a call is no run of the plan. */
+const REFUSALS = new Set<string>([
+  'VALIDATION_FAILED',
+  'SECRET_NOT_FOUND',
+  'MISSING_TOOL_CONTEXT_KEY',
+  'TOOL_EGRESS_BLOCKED',
+  'TOOL_CALL_NOT_SUPPORTED',
+]);
 
 /**
  * Calls a tool for a caller of the API and answers what it gave, null when nothing; runs in the request. Not repeatable:
@@ -50,7 +56,7 @@ export async function callDirectly({ project, toolId, input, action, toolContext
     throw unavailable();
   });
   if (outcome.kind === 'error') {
-    if (REFUSALS.has(outcome.error.code)) await giveBack();
+    if (REFUSALS.has(outcome.error.code) && outcome.error.made !== true) await giveBack();
     throw apiErrorOf(outcome.error);
   }
   return outcome.value ?? null;

@@ -24,6 +24,8 @@ export interface ToolCallError {
   message: string;
   /** Of a refused input: the part it is about, where that is not `input`. */
   at?: string | undefined;
+  /** The call itself was made, and what came back could not be used: it is a run, and may not be taken for one that was refused. */
+  made?: true | undefined;
   /** Of calls over HTTP. */
   method?: string | undefined;
   /** Template of the URL, of calls over HTTP. */

@@ -1,7 +1,9 @@
 import { isReservedKey } from './context';
+import { ProgramsBusyError } from '../core/programs';
 import type { ToolContext } from './context';
 import { failedCall } from './filling';
 import { evaluate } from './mapping';
+import type { Evaluated } from './mapping';
 import type { PipelineStep } from './models';
 import type { CallOutcome, ToolErrorCode } from './outcome';
 import { findSnapshot } from './resolve';
@@ -10,6 +12,7 @@ import type { ToolSnapshot } from './snapshot';
 
 /** How many pipelines may stand in one another, the outermost included. */
 const DEPTH_MAX = 5;
+const TOO_BUSY = 'too much is to be checked';
 
 /** One call of a tool of any type, as it is handed on to a step. */
 interface StepCall {
@@ -37,7 +40,7 @@ interface Data {
  * Runs a pipeline's steps in order, each through `callTool`, and answers its output; the first failing step ends it. Each
  * step's call has the idempotency key `<key>:<step id>`. Nothing is taken back: repeating a pipeline repeats its steps.
  * Spec: Tools, pipeline.
- * @throws ProgramsBusyError; what `callTool` throws when `signal` ended the call
+ * @throws ProgramsBusyError before the first step; what `callTool` throws when `signal` ended the call
  */
 export async function runPipeline(call: StepCall, callTool: CallTool): Promise<CallOutcome> {
   const { tool, args, depth = 1 } = call;
@@ -51,16 +54,25 @@ export async function runPipeline(call: StepCall, callTool: CallTool): Promise<C
   const data: Data = { input: args, steps: {} };
   let last: unknown = null;
   for (const step of tool.pipeline?.steps ?? []) {
-    const outcome = await runStep({ ...call, depth }, { step, data, callTool });
+    const outcome = await runStep({ ...call, depth }, { step, data, callTool }).catch((error: unknown) => {
+      // What ran before must not look like something that may be asked for again.
+      if (error instanceof ProgramsBusyError && Object.keys(data.steps).length > 0)
+        return failure(tool, 'VALIDATION_FAILED', TOO_BUSY);
+      throw error;
+    });
     if (outcome.kind === 'error') return stepFailed(tool, step.id, outcome);
     last = outcome.value;
     data.steps[step.id] = last;
   }
   const output = tool.pipeline?.output;
   if (output === undefined) return { kind: 'result', value: last };
-  const mapped = await evaluate(output, data);
+  const mapped = await evaluate(output, data).catch((error: unknown): Evaluated => {
+    if (error instanceof ProgramsBusyError) return { ok: false, problem: TOO_BUSY };
+    throw error;
+  });
   if (mapped.ok) return { kind: 'result', value: mapped.value };
-  return failure(tool, 'VALIDATION_FAILED', `The output of the pipeline: ${mapped.problem}`);
+  const message = `The output of the pipeline: ${mapped.problem}`;
+  return failedCall(tool, { code: 'VALIDATION_FAILED', message, at: 'pipeline.output', made: true });
 }
 
 async function runStep(
