@@ -5,6 +5,7 @@ import type { Workspace } from '../support/builders';
 
 // Nothing listens there: the engine is unreachable for the whole file.
 process.env.TEMPORAL_ADDRESS = '127.0.0.1:9';
+process.env.GENERATION_WAIT_MAX_SECONDS = '6';
 
 const service = useService();
 let space: Workspace;

@@ -676,8 +676,10 @@ describe('reading', () => {
     const model = `${space.model}-slow`;
     const agent = await buildAgent(space, { model });
     server.script(model, [{ text: 'late', hold: 'slow-wait' }]);
+    const longest = jest.replaceProperty(config(), 'GENERATION_WAIT_MAX_SECONDS', 1);
     const reply = await space.api.post(at(`/agents/${agent.id}/generate?wait=true`), saying('x'));
     expect(reply.status).toBe(202);
+    longest.restore();
     expect(reply.body.status).toBe('accepted');
     server.release('slow-wait');
     expect((await settled(reply.body.id)).status).toBe('completed');
