@@ -1,11 +1,11 @@
+import { config } from '../../src/api/core/config';
 import { query } from '../../src/api/core/db';
 import { useService } from '../support/app';
 import { buildAgent, saying, workspace } from '../support/builders';
 import type { Workspace } from '../support/builders';
 
 // Nothing listens there: the engine is unreachable for the whole file.
-process.env.TEMPORAL_ADDRESS = '127.0.0.1:9';
-process.env.GENERATION_WAIT_MAX_SECONDS = '6';
+Object.assign(config(), { TEMPORAL_ADDRESS: '127.0.0.1:9', GENERATION_WAIT_MAX_SECONDS: 6 });
 
 const service = useService();
 let space: Workspace;

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { ApiError, ToolLoopError, createClient, unwrap, verifyWebhook } from '@agent-platform/sdk';
 import type { Client } from '@agent-platform/sdk';
+import { config } from '../../src/api/core/config';
 import { startModelServer } from '../../src/local/model-server';
 import type { ModelServer } from '../../src/local/model-server';
 import { useService } from '../support/app';
@@ -10,9 +11,6 @@ import { startReceiver } from '../support/receiver';
 import { startRelay } from '../support/relay';
 import type { Relay } from '../support/relay';
 import type { Receiver } from '../support/receiver';
-
-// A wait that the service lets go soon.
-process.env.GENERATION_WAIT_MAX_SECONDS = '1';
 
 const service = useService({ worker: true });
 let server: ModelServer;
@@ -60,11 +58,13 @@ async function startLine(): Promise<{ url: string; cut: () => void }> {
 }
 
 test('a wait beyond what the service allows goes on, and buys one run', async () => {
+  const longest = jest.replaceProperty(config(), 'GENERATION_WAIT_MAX_SECONDS', 1);
   const { target, model } = await agentSaying([{ text: 'late', hold: 'sdk-wait' }]);
   setTimeout(() => {
     server.release('sdk-wait');
   }, 1_800);
   const result = await client.generations.run(target, ask);
+  longest.restore();
   expect(result).toMatchObject({ status: 'completed', output: { content: 'late' } });
   expect(server.calls({ model })).toHaveLength(1);
   const runs: string[] = [];
