@@ -43,8 +43,8 @@ export interface ExtraCall {
  * the rows before the commit may ask the model right after it. Whoever looks later must find the step.
  */
 const COMMIT_MS = 1_000;
-/** From the end of an answer to the commit of its step: who is killed in it loses the answer. */
-const STORE_MS = 2_000;
+/** From the end of an answer to the commit of its step, on a machine that is busy: who is killed or cancelled in it loses the answer. */
+const STORE_MS = 5_000;
 /** A killed process's calls end with its sockets: one that went on for longer was another process's. */
 const SOCKETS_MS = 700;
 const ATTEMPTS_MAX = 5;
