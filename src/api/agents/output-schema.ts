@@ -1,5 +1,5 @@
-import { ApiError, unavailable } from '../core/errors';
-import { ProgramLimitError, ProgramsBusyError } from '../core/programs';
+import { ApiError } from '../core/errors';
+import { ProgramLimitError } from '../core/programs';
 import { programs } from '../core/tenant-programs';
 
 export type JsonObject = Record<string, unknown>;
@@ -10,8 +10,7 @@ export const isJsonObject = (given: unknown): given is JsonObject =>
 /**
  * The schema of an agent's output as it may be stored; null = none. Compiles it, so no transaction may be open.
  * Spec: Agents, `output_schema`; Limits, tenant programs.
- * @throws INVALID_OUTPUT_SCHEMA when it is no object, does not compile or breaks a bound; service_unavailable when too
- *   many programs wait
+ * @throws INVALID_OUTPUT_SCHEMA when it is no object, does not compile or breaks a bound; ProgramsBusyError
  */
 export async function checkedOutputSchema(given: unknown): Promise<JsonObject | null> {
   if (given === null) return null;
@@ -23,7 +22,7 @@ export async function checkedOutputSchema(given: unknown): Promise<JsonObject | 
 
 function faultOf(error: unknown): { ok: false; message: string } {
   if (error instanceof ProgramLimitError) return { ok: false, message: error.message };
-  throw error instanceof ProgramsBusyError ? unavailable() : error;
+  throw error;
 }
 
 const invalidSchema = (message: string): ApiError =>

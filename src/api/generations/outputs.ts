@@ -6,7 +6,6 @@ import { clock } from '../core/clock';
 import { ApiError, notFound, unavailable } from '../core/errors';
 import type { InputProblem } from '../core/errors';
 import { faultPoint } from '../core/faults';
-import { ProgramsBusyError } from '../core/programs';
 import type { ProjectAccess } from '../core/route';
 import { cancelRun, runEnded, signalRun, startRun, updateRun } from '../core/temporal';
 import { mapOutput } from '../tools/call';
@@ -132,9 +131,7 @@ async function mapped({ outputs, generationId }: OutputsInput, { calls }: Genera
       const tool = tools.find(({ name }) => name === call?.toolName);
       if (call === undefined || tool?.outputMapping == null) return { tool_call_id: id, output };
       const args = (call.pinned ?? call.args) as Record<string, unknown>;
-      const given = await mapOutput(tool, { output, input: args }).catch((error: unknown) => {
-        throw error instanceof ProgramsBusyError ? unavailable() : error;
-      });
+      const given = await mapOutput(tool, { output, input: args });
       return given.kind === 'result'
         ? { tool_call_id: id, output: given.value }
         : { tool_call_id: id, output: null, error: transcriptError(given.error) };

@@ -8,6 +8,7 @@ import { callMcp, isAllowed } from './mcp';
 import { listMcpTools } from './mcp-list';
 import { McpFailure } from './mcp-session';
 import { measuredCall } from './measured';
+import { TOO_BUSY } from './outcome';
 import type { CallOutcome } from './outcome';
 import { runPipeline } from './pipeline-run';
 import { filledPresets, takesContext } from './presets';
@@ -52,7 +53,7 @@ async function makeCall(call: ToolCall): Promise<CallOutcome> {
   if (outcome.kind === 'error') return outcome;
   return mapOutput(tool, { output: outcome.value, input: prepared.args }).catch((error: unknown) => {
     // The call was made: it must not look like one that may be asked for again.
-    if (error instanceof ProgramsBusyError) return unmapped(tool, 'too much is to be checked');
+    if (error instanceof ProgramsBusyError) return unmapped(tool, TOO_BUSY);
     throw error;
   });
 }

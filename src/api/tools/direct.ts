@@ -1,4 +1,4 @@
-import { ApiError, invalidInput, notFound, unavailable } from '../core/errors';
+import { ApiError, invalidInput, notFound } from '../core/errors';
 import type { ErrorExtra } from '../core/errors';
 import { ProgramsBusyError } from '../core/programs';
 import { randomText } from '../core/random';
@@ -51,9 +51,8 @@ export async function callDirectly({ project, toolId, input, action, toolContext
     // The call goes on when its caller hangs up: the target may have acted already.
     signal: new AbortController().signal,
   }).catch(async (error: unknown) => {
-    if (!(error instanceof ProgramsBusyError)) throw error;
-    await giveBack();
-    throw unavailable();
+    if (error instanceof ProgramsBusyError) await giveBack();
+    throw error;
   });
   if (outcome.kind === 'error') {
     if (REFUSALS.has(outcome.error.code) && outcome.error.made !== true) await giveBack();

@@ -2,8 +2,6 @@ import { queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { clock } from '../core/clock';
 import { encrypt } from '../core/encryption';
-import { unavailable } from '../core/errors';
-import { ProgramsBusyError } from '../core/programs';
 import { assertContent, assertFits, assertNamed } from './checks';
 import { openTarget } from './execute';
 import type { InlineToolFields, OpenInlineTool } from './fields';
@@ -26,7 +24,7 @@ export interface OpenedInline {
  * programs of the tenant are tried out, so no transaction may be open. `path` is where it stands in the input. Repeatable.
  * Spec: Agents, `tool_bindings`; Tools, fields.
  * @throws VALIDATION_FAILED, INVALID_TEMPLATE_TOKEN, INVALID_TOOL_CONTEXT_KEY, PIPELINE_INVALID_STEP, GUARDRAIL_NOT_FOUND,
- *   service_unavailable when too many programs wait
+ *   ProgramsBusyError
  */
 export async function openInlineTool(given: InlineToolFields, path: string): Promise<OpenedInline> {
   const { name, type, description, parameters, execute, mcp, actions, pipeline } = given;
@@ -40,9 +38,7 @@ export async function openInlineTool(given: InlineToolFields, path: string): Pro
   };
   assertFits(type, fields, `${path}.`);
   const { literals, secretIds: _named, ...open } = openTarget(fields, `${path}.`);
-  await assertContent(fields, `${path}.`).catch((error: unknown) => {
-    throw error instanceof ProgramsBusyError ? unavailable() : error;
-  });
+  await assertContent(fields, `${path}.`);
   const tool = presentDescribed({ ...fields, type, ...open });
   // As it is read again: what is not set is not there.
   return { tool: JSON.parse(JSON.stringify(tool)) as OpenInlineTool, literals };

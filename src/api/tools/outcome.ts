@@ -1,5 +1,8 @@
 import type { ErrorCode } from '../core/errors';
 
+/** Said of what was called and cannot be worked on, since too many programs of tenants wait. */
+export const TOO_BUSY = 'too much is to be checked';
+
 /** The codes with which a call of a tool may fail. */
 export type ToolErrorCode = Extract<
   ErrorCode,

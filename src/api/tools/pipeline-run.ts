@@ -5,6 +5,7 @@ import { failedCall } from './filling';
 import { evaluate } from './mapping';
 import type { Evaluated } from './mapping';
 import type { PipelineStep } from './models';
+import { TOO_BUSY } from './outcome';
 import type { CallOutcome, ToolErrorCode } from './outcome';
 import { findSnapshot } from './resolve';
 import { inlineSnapshotOf } from './snapshot';
@@ -12,7 +13,6 @@ import type { ToolSnapshot } from './snapshot';
 
 /** How many pipelines may stand in one another, the outermost included. */
 const DEPTH_MAX = 5;
-const TOO_BUSY = 'too much is to be checked';
 
 /** One call of a tool of any type, as it is handed on to a step. */
 interface StepCall {
