@@ -5,7 +5,7 @@ import { buildAgent, saying, workspace } from '../support/builders';
 import type { Workspace } from '../support/builders';
 
 // Nothing listens there: the engine is unreachable for the whole file.
-Object.assign(config(), { TEMPORAL_ADDRESS: '127.0.0.1:9', GENERATION_WAIT_MAX_SECONDS: 6 });
+Object.assign(config(), { TEMPORAL_ADDRESS: '127.0.0.1:9', GENERATION_WAIT_MAX_SECONDS: 3 });
 
 const service = useService();
 let space: Workspace;
@@ -32,8 +32,11 @@ const started = async (wait: boolean): Promise<{ status: number; id: string; age
 
 test('a run is accepted in every mode: its row is committed, and the sweep will start it', async () => {
   for (const wait of [false, true]) {
+    const before = performance.now();
     const { status, id } = await started(wait);
     expect(status).toBe(202);
+    // The engine is asked again until then, and not longer.
+    if (wait) expect(performance.now() - before).toBeLessThan(6_000);
     const record = await space.api.get(`${space.at}/generations/${id}`);
     expect(record.body).toMatchObject({ status: 'in_progress', started_at: null });
   }
@@ -51,12 +54,15 @@ test('tool outputs and a cancel need the engine: 503 with Retry-After, and nothi
     `insert into generation_calls (generation_id, step, call, project_id, call_id, tool_name, kind, pause, args) values ($1, 1, 0, $2, 'c1', 't', 'client', 1, '{}')`,
     [id, space.projectId],
   );
+  const before = performance.now();
   const [outputs, cancel] = await Promise.all([
     space.api.post(`${space.at}/agents/${agentId}/generate/${id}/tool-outputs`, {
       tool_outputs: [{ tool_call_id: 'c1', output: 1 }],
     }),
     space.api.post(`${space.at}/generations/${id}/cancel`),
   ]);
+  // Each asks for 15 s.
+  expect(performance.now() - before).toBeLessThan(18_000);
   for (const reply of [outputs, cancel]) {
     expect([reply.status, reply.body.error.code, reply.headers['retry-after']]).toEqual([
       503,

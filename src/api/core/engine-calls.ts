@@ -1,5 +1,7 @@
 import { InterceptingCall, Metadata, status } from '@grpc/grpc-js';
-import type { Interceptor } from '@grpc/grpc-js';
+import type { Interceptor, StatusObject } from '@grpc/grpc-js';
+import { defaultGrpcRetryOptions, isRetryableError, makeGrpcRetryInterceptor } from '@temporalio/client';
+import { clock } from './clock';
 
 /** A call that is answered as cancelled the moment it begins. */
 const endedCall = (details: string): InterceptingCall =>
@@ -26,4 +28,25 @@ export const endWithConnection: Interceptor = (options, nextCall) => {
   } catch (error) {
     return endedCall(error instanceof Error ? error.message : String(error));
   }
+};
+
+/** The longest pause between two tries, so that a call ends soon after its deadline, and soon after the engine is back. */
+const PAUSE_MS_MAX = 1_000;
+
+const byDefault = defaultGrpcRetryOptions();
+
+/**
+ * Tries a call again that the engine did not answer: until its deadline where it has one, be that long or short, else as often
+ * as the SDK does by itself. A try after the deadline would fail at once.
+ */
+export const tryAgain: Interceptor = (options, nextCall) => {
+  const { deadline } = options;
+  if (deadline === undefined) return makeGrpcRetryInterceptor(byDefault)(options, nextCall);
+  const retry = {
+    delayFunction: (attempt: number, status: StatusObject) =>
+      Math.min(PAUSE_MS_MAX, byDefault.delayFunction(attempt, status)),
+    retryableDecider: (_attempt: number, status: StatusObject) =>
+      clock.ms() < Number(deadline) && isRetryableError(status),
+  };
+  return makeGrpcRetryInterceptor(retry)(options, nextCall);
 };

@@ -7,9 +7,7 @@ import {
   WorkflowFailedError,
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
-  defaultGrpcRetryOptions,
   isGrpcServiceError,
-  makeGrpcRetryInterceptor,
 } from '@temporalio/client';
 import type { WorkflowStartOptions } from '@temporalio/client';
 import { ApplicationFailure, SearchAttributeType, defineSearchAttributeKey } from '@temporalio/common';
@@ -18,7 +16,7 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { config } from './config';
 import { ApiError, catalog, unavailable } from './errors';
 import type { ErrorCode } from './errors';
-import { endWithConnection } from './engine-calls';
+import { endWithConnection, tryAgain } from './engine-calls';
 import { clientInterceptors } from './tracing';
 
 export const queues = { platform: 'platform', calls: 'calls', deliveries: 'deliveries' } as const;
@@ -79,7 +77,7 @@ export function engine(): Client {
     connection = Connection.lazy({
       ...options,
       connectTimeout: 5_000,
-      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions()), endWithConnection],
+      interceptors: [tryAgain, endWithConnection],
     });
     const workflow = clientInterceptors();
     shared = new Client({ connection, namespace, ...(workflow.length === 0 ? {} : { interceptors: { workflow } }) });
@@ -127,7 +125,16 @@ function startOptions(run: RunInput): WorkflowStartOptions & { taskQueue: string
   };
 }
 
+/** How long a start goes on trying: the sweep makes up for one that fails. */
 const START_TIMEOUT_MS = 5_000;
+/** How long a call does that tells a run something. */
+const TELL_TIMEOUT_MS = 15_000;
+/** By how much the deadline of a call comes after the end of its wait, so that it is the wait that ends. */
+const MARGIN_MS = 50;
+
+/** Runs calls to the engine until a moment; one that waits for its next try then is given up. */
+const within = <T>(client: Client, timeoutMs: number, call: () => Promise<T>): Promise<T> =>
+  client.withDeadline(Date.now() + timeoutMs, call);
 
 /** `started` is also the answer for a run that is open already; `closed` = the id was used by a run that has ended. */
 export type StartOutcome = 'started' | 'closed';
@@ -139,7 +146,7 @@ export type StartOutcome = 'started' | 'closed';
 export async function startRun(run: RunInput): Promise<StartOutcome> {
   const client = engine();
   try {
-    await client.withDeadline(Date.now() + START_TIMEOUT_MS, () => client.workflow.start(run.type, startOptions(run)));
+    await within(client, START_TIMEOUT_MS, () => client.workflow.start(run.type, startOptions(run)));
     return 'started';
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return 'closed';
@@ -153,7 +160,7 @@ export async function startRun(run: RunInput): Promise<StartOutcome> {
  */
 export async function signalWithStart(run: RunInput, signal: string): Promise<void> {
   const client = engine();
-  await client.withDeadline(Date.now() + START_TIMEOUT_MS, () =>
+  await within(client, START_TIMEOUT_MS, () =>
     client.workflow.signalWithStart(run.type, { ...startOptions(run), signal, signalArgs: [] }),
   );
 }
@@ -168,6 +175,14 @@ export async function openRunsOf(projectId: string, limit: number): Promise<stri
   return ids;
 }
 
+/** A wait for what a run says. */
+export interface Wait {
+  timeoutMs: number;
+  cut?: AbortSignal | undefined;
+  /** Whether an engine that is away is asked until the wait ends; else a few times, and then the wait fails. */
+  outlastsOutages: boolean;
+}
+
 /** What became of an update: answered, or why not. */
 export type UpdateOutcome = 'answered' | 'no-run' | 'timeout';
 
@@ -180,7 +195,7 @@ export async function updateWithStart(
   run: RunInput,
   update: string,
   args: unknown[],
-  wait: { timeoutMs: number; cut?: AbortSignal | undefined },
+  wait: Wait,
 ): Promise<UpdateOutcome> {
   const client = engine();
   const startWorkflowOperation = new WithStartWorkflowOperation(run.type, {
@@ -188,10 +203,8 @@ export async function updateWithStart(
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
   startWorkflowOperation.workflowHandle().catch(() => undefined); // The same error also rejects the update.
-  return outcomeOf(wait, (signal) =>
-    client.withAbortSignal(signal, () =>
-      client.workflow.executeUpdateWithStart(update, { args, startWorkflowOperation }),
-    ),
+  return outcomeOf(client, wait, () =>
+    client.workflow.executeUpdateWithStart(update, { args, startWorkflowOperation }),
   );
 }
 
@@ -206,21 +219,28 @@ export async function updateRun(
 ): Promise<UpdateOutcome> {
   const client = engine();
   const { name, ...options } = update;
-  return outcomeOf({ timeoutMs }, (signal) =>
-    client.withAbortSignal(signal, () =>
-      client.workflow.getHandle(id).executeUpdate<unknown, [unknown, ...unknown[]]>(name, options),
-    ),
+  return outcomeOf(client, { timeoutMs, outlastsOutages: true }, () =>
+    client.workflow.getHandle(id).executeUpdate<unknown, [unknown, ...unknown[]]>(name, options),
   );
 }
 
-async function outcomeOf(
-  wait: { timeoutMs: number; cut?: AbortSignal | undefined },
-  call: (signal: AbortSignal) => Promise<unknown>,
-): Promise<UpdateOutcome> {
+/** Runs a call that waits; the end of the wait is its end, even between two tries. @throws an error that says so, when it was cut */
+async function untilCut(client: Client, cut: AbortSignal, wait: Wait, call: () => Promise<unknown>): Promise<void> {
+  const ended = new Promise<never>((_resolve, reject) => {
+    cut.addEventListener('abort', () => {
+      reject(cut.reason as Error);
+    });
+  });
+  const cuttable = (): Promise<unknown> => client.withAbortSignal(cut, call);
+  const waiting = wait.outlastsOutages ? within(client, wait.timeoutMs + MARGIN_MS, cuttable) : cuttable();
+  await Promise.race([waiting, ended]);
+}
+
+async function outcomeOf(client: Client, wait: Wait, call: () => Promise<unknown>): Promise<UpdateOutcome> {
   const timeout = AbortSignal.timeout(wait.timeoutMs);
   const cut = wait.cut === undefined ? timeout : AbortSignal.any([timeout, wait.cut]);
   try {
-    await call(cut);
+    await untilCut(client, cut, wait, call);
     return 'answered';
   } catch (error) {
     if (error instanceof WorkflowNotFoundError || error instanceof WorkflowExecutionAlreadyStartedError)
@@ -253,10 +273,9 @@ function refusedOrEnded(error: WorkflowUpdateFailedError): UpdateOutcome {
 
 /** Sends a signal; false when there is no such open run. */
 export async function signalRun(id: string, signal: string, args: unknown[] = []): Promise<boolean> {
+  const client = engine();
   try {
-    await engine()
-      .workflow.getHandle(id)
-      .signal(signal, ...args);
+    await within(client, TELL_TIMEOUT_MS, () => client.workflow.getHandle(id).signal(signal, ...args));
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
@@ -266,8 +285,9 @@ export async function signalRun(id: string, signal: string, args: unknown[] = []
 
 /** Asks a run to cancel itself; false when there is no such open run. */
 export async function cancelRun(id: string): Promise<boolean> {
+  const client = engine();
   try {
-    await engine().workflow.getHandle(id).cancel();
+    await within(client, TELL_TIMEOUT_MS, () => client.workflow.getHandle(id).cancel());
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
@@ -280,7 +300,7 @@ export async function runEnded(id: string, timeoutMs: number): Promise<boolean> 
   const client = engine();
   const cut = AbortSignal.timeout(timeoutMs);
   try {
-    await client.withAbortSignal(cut, () => client.workflow.getHandle(id).result());
+    await untilCut(client, cut, { timeoutMs, outlastsOutages: true }, () => client.workflow.getHandle(id).result());
     return true;
   } catch (error) {
     if (error instanceof WorkflowFailedError || error instanceof WorkflowNotFoundError) return true;

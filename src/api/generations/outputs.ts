@@ -210,7 +210,10 @@ function cancellation({ id, traceId }: GenerationRow): GenerationError | null {
 /** Waits for the settlement; a run under zero retention may stay open after it, for the caller that waits. */
 async function isOver(row: GenerationRow): Promise<boolean> {
   if (row.contentMode === 'full') return runEnded(row.id, TAKE_TIMEOUT_MS);
-  const outcome = await awaitGenerationRest(row, Number.MAX_SAFE_INTEGER, TAKE_TIMEOUT_MS);
+  const outcome = await awaitGenerationRest(row, Number.MAX_SAFE_INTEGER, {
+    timeoutMs: TAKE_TIMEOUT_MS,
+    outlastsOutages: true,
+  });
   return outcome === 'answered' || outcome === 'no-run';
 }
 

@@ -5,7 +5,7 @@ import { config } from '../core/config';
 import { query } from '../core/db';
 import { log, errorFacts } from '../core/log';
 import { startRun, updateWithStart } from '../core/temporal';
-import type { RunInput, UpdateOutcome } from '../core/temporal';
+import type { RunInput, UpdateOutcome, Wait } from '../core/temporal';
 import type { ContentMode } from './sealing';
 
 /** What a run is started from: facts of its row. */
@@ -56,12 +56,11 @@ export async function startGenerationRun(row: RunFacts, streamQueue?: string): P
 export async function awaitGenerationRest(
   row: RunFacts,
   afterPause: number,
-  timeoutMs: number,
-  cut?: AbortSignal,
+  wait: Wait,
 ): Promise<UpdateOutcome | 'unknown'> {
   const rest: RestInput = { afterPause };
   try {
-    return await updateWithStart(generationRun(row, 'api'), AWAIT_REST, [rest], { timeoutMs, cut });
+    return await updateWithStart(generationRun(row, 'api'), AWAIT_REST, [rest], wait);
   } catch (error) {
     log.warn({ msg: 'start left to the sweep', generation_id: row.id, ...errorFacts(error) });
     return 'unknown';

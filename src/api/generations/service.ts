@@ -223,7 +223,8 @@ const steeringOf = (served: ServedConfig): Steering => ({
 export async function restOf(row: GenerationRow, afterPause: number): Promise<Generated> {
   const until = clock.ms() + config().GENERATION_WAIT_MAX_SECONDS * 1000;
   for (;;) {
-    const outcome = await awaitGenerationRest(row, afterPause, Math.max(1, until - clock.ms()));
+    const timeoutMs = Math.max(1, until - clock.ms());
+    const outcome = await awaitGenerationRest(row, afterPause, { timeoutMs, outlastsOutages: true });
     const rows = await takeRows(row.projectId, row.id);
     if (rows === null) throw notFound();
     if (rows.row.status === 'failed') throw failureOf(rows.row);

@@ -140,7 +140,7 @@ async function restOf(
     if (outcome !== 'unknown') knownAt = clock.ms();
     else if (clock.ms() - knownAt > OUTAGE_MS) return null;
     else await setTimeout(ASK_AGAIN_MS, undefined, { signal: cut }).catch(() => undefined);
-    outcome = await awaitGenerationRest(row, afterPause, WAIT_MS, cut);
+    outcome = await awaitGenerationRest(row, afterPause, { timeoutMs: WAIT_MS, cut, outlastsOutages: false });
   }
 }
 

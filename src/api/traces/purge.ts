@@ -160,6 +160,7 @@ export async function removeContent(request: PurgeRequest): Promise<Trace> {
     const run = purgeRun(trace, request);
     const outcome = await updateWithStart(run, AWAIT_END, [], {
       timeoutMs: Math.max(1, until - clock.ms()),
+      outlastsOutages: false, // Without its start nothing is going on that could be spoken of.
     }).catch(async (error: unknown) => {
       if (error instanceof ApiError && error.code === 'GENERATION_IN_PROGRESS') throw await refusalOf(request);
       throw error;
