@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent } from 'undici';
+import { deadline } from './deadline';
+import type { DeadlineKind } from './deadline';
 import type { EgressPolicy } from './egress';
 import { collect, decoded, type BodyRule } from './http-body';
 import { OutboundError } from './http-error';
@@ -59,31 +61,17 @@ export interface OutboundSettings {
 /** How long a connection may be used again: after it a host that moved is resolved and checked anew. */
 const CONNECTION_AGE_MS_MAX = 60_000;
 
-/** A signal that fires at the time-out or with the caller's own, each with its reason; `end` must be called. */
-function deadline(timeoutMs: number, caller: AbortSignal | undefined): { signal: AbortSignal; end: () => void } {
-  const controller = new AbortController();
-  const stop = (kind: 'timeout' | 'aborted', detail: string): void => {
-    controller.abort(new OutboundError({ kind, detail, sent: false }));
-  };
-  const onAbort = (): void => {
-    stop('aborted', 'aborted by the caller');
-  };
-  const timer = setTimeout(() => {
-    stop('timeout', `no complete answer within ${String(timeoutMs)} ms`);
-  }, timeoutMs);
-  if (caller?.aborted === true) onAbort();
-  caller?.addEventListener('abort', onAbort, { once: true });
-  return {
-    signal: controller.signal,
-    end: () => {
-      clearTimeout(timer);
-      caller?.removeEventListener('abort', onAbort);
-    },
-  };
-}
+const overdue =
+  (timeoutMs: number) =>
+  (kind: DeadlineKind): OutboundError =>
+    new OutboundError({
+      kind,
+      detail: kind === 'timeout' ? `no complete answer within ${String(timeoutMs)} ms` : 'aborted by the caller',
+      sent: false,
+    });
 
 async function send(agent: Agent, redirectsMax: number, request: OutboundRequest): Promise<OutboundAnswer> {
-  const { signal, end } = deadline(request.timeoutMs, request.signal);
+  const { signal, end } = deadline(request.timeoutMs, request.signal, overdue(request.timeoutMs));
   // The deadline covers the whole exchange, so the transport's own bounds are off.
   const limits: ExchangeLimits = { signal, headersTimeoutMs: 0, bodyTimeoutMs: 0 };
   const { method, headers = {}, body, redirects: mode } = request;

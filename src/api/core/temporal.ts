@@ -14,6 +14,7 @@ import { ApplicationFailure, SearchAttributeType, defineSearchAttributeKey } fro
 import type { SearchAttributePair } from '@temporalio/common';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { config } from './config';
+import { deadline } from './deadline';
 import { ApiError, catalog, unavailable } from './errors';
 import type { ErrorCode } from './errors';
 import { endWithConnection, tryAgain } from './engine-calls';
@@ -224,29 +225,38 @@ export async function updateRun(
   );
 }
 
-/** Runs a call that waits; the end of the wait is its end, even between two tries. @throws an error that says so, when it was cut */
-async function untilCut(client: Client, cut: AbortSignal, wait: Wait, call: () => Promise<unknown>): Promise<void> {
-  const ended = new Promise<never>((_resolve, reject) => {
-    cut.addEventListener('abort', () => {
-      reject(cut.reason as Error);
+/**
+ * Runs a call that waits: true when it ended, false when its time was over or it was cut, be that between two tries.
+ * @throws what kept the engine from answering
+ */
+async function waited(client: Client, wait: Wait, call: () => Promise<unknown>): Promise<boolean> {
+  if (wait.cut?.aborted === true) return false;
+  const { signal, end } = deadline(wait.timeoutMs, wait.cut);
+  const cut = new Promise<never>((_resolve, reject) => {
+    signal.addEventListener('abort', () => {
+      reject(signal.reason as Error);
     });
   });
-  const cuttable = (): Promise<unknown> => client.withAbortSignal(cut, call);
-  const waiting = wait.outlastsOutages ? within(client, wait.timeoutMs + MARGIN_MS, cuttable) : cuttable();
-  await Promise.race([waiting, ended]);
+  const cuttable = (): Promise<unknown> => client.withAbortSignal(signal, call);
+  const outlasting = (): Promise<unknown> => within(client, wait.timeoutMs + MARGIN_MS, cuttable);
+  try {
+    await Promise.race([cut, wait.outlastsOutages ? outlasting() : cuttable()]);
+    return true;
+  } catch (error) {
+    if (signal.aborted) return false;
+    throw error;
+  } finally {
+    end();
+  }
 }
 
 async function outcomeOf(client: Client, wait: Wait, call: () => Promise<unknown>): Promise<UpdateOutcome> {
-  const timeout = AbortSignal.timeout(wait.timeoutMs);
-  const cut = wait.cut === undefined ? timeout : AbortSignal.any([timeout, wait.cut]);
   try {
-    await untilCut(client, cut, wait, call);
-    return 'answered';
+    return (await waited(client, wait, call)) ? 'answered' : 'timeout';
   } catch (error) {
     if (error instanceof WorkflowNotFoundError || error instanceof WorkflowExecutionAlreadyStartedError)
       return 'no-run';
     if (error instanceof WorkflowUpdateFailedError) return refusedOrEnded(error);
-    if (cut.aborted) return 'timeout';
     throw engineError(error);
   }
 }
@@ -298,13 +308,10 @@ export async function cancelRun(id: string): Promise<boolean> {
 /** Waits until a run has ended, however it ended; false when it has not within `timeoutMs`. */
 export async function runEnded(id: string, timeoutMs: number): Promise<boolean> {
   const client = engine();
-  const cut = AbortSignal.timeout(timeoutMs);
   try {
-    await untilCut(client, cut, { timeoutMs, outlastsOutages: true }, () => client.workflow.getHandle(id).result());
-    return true;
+    return await waited(client, { timeoutMs, outlastsOutages: true }, () => client.workflow.getHandle(id).result());
   } catch (error) {
     if (error instanceof WorkflowFailedError || error instanceof WorkflowNotFoundError) return true;
-    if (cut.aborted) return false;
     throw engineError(error);
   }
 }
