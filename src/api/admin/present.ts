@@ -3,6 +3,7 @@ import type { planHistory } from '../plans/service';
 import { presentUser } from '../users/present';
 import type { UserRow } from '../users/service';
 import type { AdminUserOut, PlanHistoryOut } from './schemas';
+import { isoTime } from '../core/timestamps';
 
 /** An account as an operator sees it. */
 export const presentAdminUser = (row: UserRow): z.output<typeof AdminUserOut> => ({
@@ -29,8 +30,8 @@ export const presentPlanHistory = ({
     retention_days: line.retentionDays,
     reason: line.reason,
     granted_by_user_id: line.grantedByUserId,
-    effective_at: line.effectiveAt.toISOString(),
-    created_at: line.createdAt.toISOString(),
+    effective_at: isoTime(line.effectiveAt),
+    created_at: isoTime(line.createdAt),
   })),
   next_cursor: nextCursor,
 });

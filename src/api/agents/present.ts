@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { Agent, AgentVersion } from './models';
 import type { StoredBinding } from './bindings';
 import type { AgentConfig, AgentOut, AgentVersionOut, ShownConfig } from './schemas';
+import { isoTime } from '../core/timestamps';
 
 /** Where the credentials of an inline tool are kept is not shown. */
 const presentBinding = (binding: StoredBinding): NonNullable<ShownConfig['tool_bindings']>[number] =>
@@ -40,8 +41,8 @@ export const presentAgent = (row: Attributes<Agent>): z.output<typeof AgentOut> 
   ...presentConfig(row.config),
   version: row.version,
   active_release: null,
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });
 
 /** An archived version as the API shows it. */
@@ -53,5 +54,5 @@ export const presentAgentVersion = (row: AgentVersion): z.output<typeof AgentVer
   label: row.label,
   eval_run_id: row.evalRunId,
   created_by: row.createdBy,
-  created_at: row.createdAt.toISOString(),
+  created_at: isoTime(row.createdAt),
 });

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { ApiKey } from './models';
 import type { ApiKeyOut, ApiKeyWithSecret } from './schemas';
 import type { KeyWithSecret } from './service';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 /** A key in the shape of the API, without its secret. */
 export const presentApiKey = (row: Attributes<ApiKey>): z.output<typeof ApiKeyOut> => ({
@@ -11,9 +12,9 @@ export const presentApiKey = (row: Attributes<ApiKey>): z.output<typeof ApiKeyOu
   key_prefix: row.keyPrefix,
   project_id: row.projectId,
   user_id: row.userId,
-  last_used_at: row.lastUsedAt?.toISOString() ?? null,
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  last_used_at: isoTimeOrNull(row.lastUsedAt),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });
 
 /** A key with its secret, for the answers that give it away. */

@@ -1,10 +1,11 @@
 import type { z } from 'zod';
 import type { AuthSession } from './schemas';
 import type { IssuedSession } from './service';
+import { isoTime } from '../core/timestamps';
 
 /** A session in the shape of the API. */
 export const presentSession = (session: IssuedSession): z.output<typeof AuthSession> => ({
   access_token: session.accessToken,
   refresh_token: session.refreshToken,
-  expires_at: session.expiresAt.toISOString(),
+  expires_at: isoTime(session.expiresAt),
 });

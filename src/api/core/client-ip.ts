@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js';
+import { LRUCache } from 'lru-cache';
 
 /** Bits of an IPv6 address that name one subscriber's network. */
 const NETWORK_BITS = 64;
@@ -15,20 +16,32 @@ export function clientIp(peer: string, forwarded: string | undefined, proxies: n
   return (told === undefined ? null : addressIn(told)) ?? addressIn(peer) ?? peer;
 }
 
-/** An address as proxies write it, with or without a port. */
-function addressIn(text: string): string | null {
+/** Callers come again: an address that was read lately is not read anew. */
+const CACHED_MAX = 10_000;
+const cached = (read: (text: string) => string): LRUCache<string, string> =>
+  new LRUCache({ max: CACHED_MAX, memoMethod: read });
+
+const addresses = cached((text) => {
   const bare = text
     .trim()
     .replace(/^\[([^\]]*)\](:\d+)?$/, '$1')
     .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1');
-  return ipaddr.isValid(bare) ? ipaddr.process(bare).toString() : null;
+  return ipaddr.isValid(bare) ? ipaddr.process(bare).toString() : '';
+});
+
+/** An address as proxies write it, with or without a port; null when it is none. */
+function addressIn(text: string): string | null {
+  const address = addresses.memo(text);
+  return address === '' ? null : address;
 }
 
-/** What the limits count an address under: IPv4 by itself, IPv6 by its network of 64 bits. */
-export function networkOf(ip: string): string {
+const networks = cached((ip) => {
   if (!ipaddr.isValid(ip)) return ip;
   const address = ipaddr.parse(ip);
   if (!(address instanceof ipaddr.IPv6)) return address.toString();
   const network = address.parts.slice(0, PARTS_OF_NETWORK).map((part) => part.toString(16));
   return `${network.join(':')}::/${String(NETWORK_BITS)}`;
-}
+});
+
+/** What the limits count an address under: IPv4 by itself, IPv6 by its network of 64 bits. */
+export const networkOf = (ip: string): string => networks.memo(ip);

@@ -1,4 +1,7 @@
 import { Sequelize } from 'sequelize';
+import { useQuickTimestamps } from './timestamps';
+
+useQuickTimestamps();
 
 /** How many connections a pool has now. */
 export interface PoolUse {

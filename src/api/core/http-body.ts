@@ -136,6 +136,7 @@ export function collect(body: Readable, rule: BodyRule): Promise<{ body: Buffer;
     });
     body.once('error', fail);
     body.once('close', () => {
+      if (body.readableEnded) return;
       fail(new OutboundError({ kind: 'connection', detail: 'connection closed', sent: true }));
     });
     // Destroyed before this reader came: no event would follow.

@@ -1,3 +1,4 @@
+import { Router } from 'express';
 import type { Express, IRoute, NextFunction, Request, Response } from 'express';
 import type { z } from 'zod';
 import { BODY_BYTES_MAX, readBody } from './body';
@@ -29,25 +30,43 @@ export type Gate = (
 export function mountRoutes(app: Express, routes: Route[], gate: Gate): void {
   app.use(announce);
   app.use(limitByIp);
+  const areas = new Map<string, Router>();
   for (const [path, alike] of byShape(routes)) {
-    mountAlike(app, alike, gate);
+    const router = areas.get(areaOf(path)) ?? Router();
+    areas.set(areaOf(path), router);
+    mountAlike(router, alike, gate);
     // Before the next shape: `:webhook_id` would take `whk_…:recover` for an identifier.
     const allowed = [...new Set(alike.map(({ method }) => method.toUpperCase()))].sort().join(', ');
-    app.all(path, () => {
+    router.all(path, () => {
       throw new ApiError('method_not_allowed', 'The path has no such method.', { headers: { Allow: allowed } });
     });
   }
+  app.use((req, res, next) => {
+    const router = areas.get(areaOf(req.path));
+    if (router === undefined) next();
+    else router(req, res, next);
+  });
   app.use(() => {
     throw notFound();
   });
   app.use(answerError);
 }
 
+/**
+ * The part of a path that says which routes may match it: a router looks at its routes one by one, so each area has its own.
+ * Told by literal segments alone, of a route's path and of a request's alike.
+ */
+function areaOf(path: string): string {
+  const [, root = '', first = '', , inProject = ''] = path.toLowerCase().split('/', 5);
+  if (root !== 'v1') return '';
+  return first === 'projects' ? `projects/${inProject}` : first;
+}
+
 /** Methods of one path share one entry of the router, which looks at its entries one by one. */
-function mountAlike(app: Express, alike: Route[], gate: Gate): void {
+function mountAlike(router: Router, alike: Route[], gate: Gate): void {
   const paths = new Map<string, IRoute>();
   for (const route of alike) {
-    const entry = paths.get(route.path) ?? app.route(route.path);
+    const entry = paths.get(route.path) ?? router.route(route.path);
     paths.set(route.path, entry);
     entry[route.method](serve(route, gate));
   }

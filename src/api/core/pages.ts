@@ -1,10 +1,10 @@
 import { timingSafeEqual } from 'node:crypto';
-import { DataTypes, Op, literal } from 'sequelize';
-import type { Attributes, FindOptions, Model, ModelStatic, WhereOptions } from 'sequelize';
+import type { Attributes, Model, ModelStatic } from 'sequelize';
 import { z } from 'zod';
-import { db } from './db';
 import { invalidInput } from './errors';
 import { hmacWith, signingKey, verifyingKeys } from './keys';
+import { selectFrom } from './select';
+import type { Where } from './select';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
@@ -97,8 +97,8 @@ function decodeCursor(cursor: string, scope: CursorScope): Position {
 
 type Row = Model & { id: string; createdAt: Date };
 
-export interface CursorListInput {
-  where: WhereOptions;
+export interface CursorListInput<M extends Model> {
+  where: Where<M>;
   limit: number;
   cursor: string | undefined;
   /** Route id, project and filters. */
@@ -113,60 +113,31 @@ export interface CursorListInput {
  */
 export async function listByCursor<M extends Row>(
   model: ModelStatic<M>,
-  { where, limit: rowsMax, cursor, scope, first = 'newest' }: CursorListInput,
+  { where, limit: rowsMax, cursor, scope, first = 'newest' }: CursorListInput<M>,
 ): Promise<{ rows: Attributes<M>[]; nextCursor: string | null }> {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, scope);
-  const [beyond, direction] = first === 'newest' ? ['<', 'DESC'] : ['>', 'ASC'];
-  const keyset =
-    after === undefined
-      ? []
-      : [
-          literal(
-            `("${model.name}"."created_at", "${model.name}"."id") ${beyond} (${db.escape(after.createdAt.toISOString())}, ${db.escape(after.id)})`,
-          ),
-        ];
-  const found = await plainRows(model, {
-    where: { [Op.and]: [where, ...keyset] },
-    order: [
-      ['createdAt', direction],
-      ['id', direction],
-    ],
-    limit: rowsMax + 1,
-  });
+  const [beyond, direction] = first === 'newest' ? ['<', 'desc'] : ['>', 'asc'];
+  const select = selectFrom(model, where);
+  if (after !== undefined)
+    select.and((bind) => `(created_at, id) ${beyond} (${bind(after.createdAt)}::timestamptz, ${bind(after.id)})`);
+  const found = await select.rows(
+    (bind) => `order by created_at ${direction}, id ${direction} limit ${bind(rowsMax + 1)}`,
+  );
   const rows = found.slice(0, rowsMax);
   const last = rows.at(-1);
   return { rows, nextCursor: found.length > rowsMax && last !== undefined ? encodeCursor(last, scope) : null };
 }
 
-/**
- * Rows as plain objects of their attributes: making an instance of each costs more than reading it. Big integers, which come
- * as text, are numbers here as they are there.
- */
-async function plainRows<M extends Model>(model: ModelStatic<M>, options: FindOptions): Promise<Attributes<M>[]> {
-  const rows = (await model.findAll({ ...options, raw: true })) as unknown as Record<string, unknown>[];
-  const counts = Object.entries(model.getAttributes())
-    .filter(([, { type }]) => type instanceof DataTypes.BIGINT)
-    .map(([name]) => name);
-  for (const row of rows) for (const name of counts) if (row[name] !== null) row[name] = Number(row[name]);
-  return rows;
-}
-
 /** One page of an offset list, newest first with the id as tie-breaker, and the exact total. */
 export async function listByOffset<M extends Row>(
   model: ModelStatic<M>,
-  { where, limit: rowsMax, offset: skipped }: { where: WhereOptions; limit: number; offset: number },
+  { where, limit: rowsMax, offset: skipped }: { where: Where<M>; limit: number; offset: number },
 ): Promise<{ rows: Attributes<M>[]; total: number; limit: number; offset: number }> {
   const [rows, total] = await Promise.all([
-    plainRows(model, {
-      where,
-      order: [
-        ['createdAt', 'DESC'],
-        ['id', 'DESC'],
-      ],
-      limit: rowsMax,
-      offset: skipped,
-    }),
-    model.count({ where }),
+    selectFrom(model, where).rows(
+      (bind) => `order by created_at desc, id desc limit ${bind(rowsMax)} offset ${bind(skipped)}`,
+    ),
+    selectFrom(model, where).count(),
   ]);
   return { rows, total, limit: rowsMax, offset: skipped };
 }

@@ -5,6 +5,7 @@ import { isSealed } from './sealing';
 import type { ContentSeal } from './sealing';
 import { resolvedInput, responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
+import { isoTimeOrNull } from '../core/timestamps';
 
 /** The answer of a run that would be nested too deep. */
 export const DEPTH_GUARD_TEXT = 'Maximum call depth reached';
@@ -17,8 +18,6 @@ export interface PendingCall {
   toolName: string;
   args: unknown;
 }
-
-const time = (date: Date | null | undefined): string | null => date?.toISOString() ?? null;
 
 /** What the caller has to do, in the shape of the record and of results; null when nothing is asked of it. */
 export const presentRequiredAction = (status: string, pending: PendingCall[]) =>
@@ -70,12 +69,12 @@ export const presentGeneration = (row: GenerationRow, pending: PendingCall[]): z
   memory_assertions: [],
   started_by_principal_type: row.startedByPrincipalType,
   started_by_principal_id: row.startedByPrincipalId,
-  started_at: time(row.startedAt),
-  completed_at: time(row.completedAt),
-  last_activity_at: time(row.lastActivityAt),
-  created_at: time(row.createdAt),
-  updated_at: time(row.updatedAt),
-  content_redacted_at: time(row.contentRedactedAt),
+  started_at: isoTimeOrNull(row.startedAt),
+  completed_at: isoTimeOrNull(row.completedAt),
+  last_activity_at: isoTimeOrNull(row.lastActivityAt),
+  created_at: isoTimeOrNull(row.createdAt),
+  updated_at: isoTimeOrNull(row.updatedAt),
+  content_redacted_at: isoTimeOrNull(row.contentRedactedAt),
   content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
   content_redacted_by_principal_id: row.contentRedactedByPrincipalId,
 });
@@ -168,15 +167,15 @@ export function presentTranscript(rows: GenerationRows): z.output<typeof Transcr
     agent_version: row.agentVersion,
     status: row.status,
     stop_reason: row.stopReason,
-    started_at: time(row.startedAt),
-    completed_at: time(row.completedAt),
+    started_at: isoTimeOrNull(row.startedAt),
+    completed_at: isoTimeOrNull(row.completedAt),
     step_count: row.stepCount,
     input: redacted || input === null ? null : resolvedInput(input, calls),
     retrieval: [],
     steps: shown.map((step, index) => presentStep(step, index, calls)),
     output: settled && !redacted ? saidAtLast(rows) : null,
     error: errorOf(row),
-    content_redacted_at: time(row.contentRedactedAt),
+    content_redacted_at: isoTimeOrNull(row.contentRedactedAt),
     content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
     content_redacted_by_principal_id: row.contentRedactedByPrincipalId,
   };

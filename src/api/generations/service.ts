@@ -271,7 +271,7 @@ export function listGenerations(
   const { agentId, traceId, initiatorGenerationId, status } = filters;
   const where = {
     projectId,
-    ...(filters.unmatched === true ? { id: [] } : {}),
+    ...(filters.unmatched === true ? { id: null } : {}),
     ...(initiatorGenerationId === undefined ? {} : { initiatorGenerationId }),
     ...(agentId === undefined ? {} : { agentId }),
     ...(traceId === undefined ? {} : { traceId }),

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { MemberOut } from './schemas';
 import type { SeenMember } from './service';
+import { isoTime } from '../core/timestamps';
 
 type Status = z.output<typeof MemberOut>['status'];
 
@@ -21,6 +22,6 @@ export const presentMember = (seen: SeenMember): z.output<typeof MemberOut> => (
   status: statusOf(seen),
   role: seen.member.role,
   invited_by_user_id: seen.member.invitedByUserId,
-  created_at: seen.member.createdAt.toISOString(),
-  updated_at: seen.member.updatedAt.toISOString(),
+  created_at: isoTime(seen.member.createdAt),
+  updated_at: isoTime(seen.member.updatedAt),
 });

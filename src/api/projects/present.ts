@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { ProjectOut } from './schemas';
 import type { Project } from './models';
 import type { SeenProject } from './seen';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 /** A project in the shape of the API, as the member who asks sees it. */
 export const presentProject = ({ project, role }: SeenProject): z.output<typeof ProjectOut> => ({
@@ -10,7 +11,7 @@ export const presentProject = ({ project, role }: SeenProject): z.output<typeof 
   role,
   owner_user_id: project.ownerUserId,
   status: project.status,
-  paused_at: project.pausedAt?.toISOString() ?? null,
+  paused_at: isoTimeOrNull(project.pausedAt),
   pause_reason: project.pauseReason,
   // What follows without a column belongs to areas that are not in this build, where these are the only values.
   guardrail_ids: [],
@@ -23,13 +24,13 @@ export const presentProject = ({ project, role }: SeenProject): z.output<typeof 
   require_priced_model: project.requirePricedModel,
   trace_content_mode: project.traceContentMode,
   trace_content_retention_days: project.traceContentRetentionDays,
-  created_at: project.createdAt.toISOString(),
-  updated_at: project.updatedAt.toISOString(),
+  created_at: isoTime(project.createdAt),
+  updated_at: isoTime(project.updatedAt),
 });
 
 /** What the events of a pause and of its end tell; after the end both facts are null. */
 export const presentPause = (project: Pick<Project, 'id' | 'pausedAt' | 'pauseReason'>): Record<string, unknown> => ({
   project_id: project.id,
-  paused_at: project.pausedAt?.toISOString() ?? null,
+  paused_at: isoTimeOrNull(project.pausedAt),
   pause_reason: project.pauseReason,
 });

@@ -1,12 +1,11 @@
-import { Op, literal } from 'sequelize';
-import type { WhereOptions } from 'sequelize';
 import type { Caller } from '../core/access';
 import { clock } from '../core/clock';
-import { db, inTransaction } from '../core/db';
+import { inTransaction } from '../core/db';
 import type { Tx } from '../core/db';
 import { invariant, notFound } from '../core/errors';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
+import type { Sql } from '../core/select';
 import { assertProjectPlace, retentionWithin } from '../plans/service';
 import { holdAccount } from '../users/service';
 import { projectOfKey, rememberKey } from './idempotency';
@@ -120,16 +119,13 @@ export async function listProjects({
   cursor,
 }: ListProjectsInput): Promise<{ rows: SeenProject[]; nextCursor: string | null }> {
   const { userId, scopeProjectId } = caller;
-  const memberOf = literal(
-    `"project"."id" in (select m.project_id from project_members m where m.user_id = ${db.escape(userId)})`,
-  );
-  const where: WhereOptions = {
-    [Op.and]: [
-      memberOf,
-      { deletedAt: null },
-      scopeProjectId === null ? {} : { id: scopeProjectId },
-      status === undefined ? {} : { status },
-    ],
+  const memberOf: Sql = (bind) =>
+    `id in (select m.project_id from project_members m where m.user_id = ${bind(userId)})`;
+  const where = {
+    and: [memberOf],
+    deletedAt: null,
+    ...(scopeProjectId === null ? {} : { id: scopeProjectId }),
+    ...(status === undefined ? {} : { status }),
   };
   const scope = { route: 'listProjects', user_id: userId, project_id: scopeProjectId, status };
   const { rows, nextCursor } = await listByCursor(Project, { where, limit, cursor, scope });

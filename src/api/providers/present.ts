@@ -4,6 +4,7 @@ import type { AiProvider } from './models';
 import type { PriceRow } from './prices';
 import type { ProviderPriceOut } from './price-schemas';
 import type { AiProviderOut } from './schemas';
+import { isoTime } from '../core/timestamps';
 
 /** A provider as the API shows it; of its key only the secret's id. */
 export const presentAiProvider = (row: Attributes<AiProvider>): z.output<typeof AiProviderOut> => ({
@@ -15,8 +16,8 @@ export const presentAiProvider = (row: Attributes<AiProvider>): z.output<typeof 
   secret_id: row.secretId,
   base_url: row.baseUrl,
   config: row.config,
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });
 
 /** A price as the API shows it: a number of US dollars a unit. */
@@ -30,6 +31,6 @@ export const presentProviderPrice = (row: PriceRow): z.output<typeof ProviderPri
   component: row.component,
   unit: row.unit,
   unit_price: Number(row.unitPrice),
-  effective_from: row.effectiveFrom.toISOString(),
-  created_at: row.createdAt.toISOString(),
+  effective_from: isoTime(row.effectiveFrom),
+  created_at: isoTime(row.createdAt),
 });

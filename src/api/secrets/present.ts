@@ -2,6 +2,7 @@ import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { Secret } from './models';
 import type { SecretOut } from './schemas';
+import { isoTime } from '../core/timestamps';
 
 /** A secret as the API shows it: everything but its value. */
 export const presentSecret = (row: Attributes<Secret>): z.output<typeof SecretOut> => ({
@@ -9,6 +10,6 @@ export const presentSecret = (row: Attributes<Secret>): z.output<typeof SecretOu
   project_id: row.projectId,
   name: row.name,
   has_value: true,
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { OpenInlineTool } from './fields';
 import type { DescribedTool, Execute, InlineTool, Mcp, Pipeline, Tool } from './models';
 import type { ToolOut } from './schemas';
+import { isoTime } from '../core/timestamps';
 
 type Shown = z.output<typeof ToolOut>;
 
@@ -11,8 +12,8 @@ export const presentTool = (row: Attributes<Tool>): Shown => ({
   id: row.id,
   project_id: row.projectId,
   ...presentDescribed(row),
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });
 
 /** What makes a tool, with or without a record of its own. */

@@ -4,6 +4,7 @@ import { presentGeneration } from '../generations/present';
 import type { TreeGeneration } from '../generations/trace-reads';
 import type { Trace } from './models';
 import type { TraceNodeBody, TraceOut } from './schemas';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 /** The trace record. */
 export const presentTrace = (row: Attributes<Trace>): z.output<typeof TraceOut> => ({
@@ -15,11 +16,11 @@ export const presentTrace = (row: Attributes<Trace>): z.output<typeof TraceOut> 
   root_trace_id: row.rootTraceId,
   orchestration_run_id: row.orchestrationRunId,
   error: row.error,
-  content_redacted_at: row.contentRedactedAt?.toISOString() ?? null,
+  content_redacted_at: isoTimeOrNull(row.contentRedactedAt),
   content_redacted_by_principal_type: row.contentRedactedByPrincipalType,
   content_redacted_by_principal_id: row.contentRedactedByPrincipalId,
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });
 
 /** The traces of one tree, oldest first. */

@@ -1,7 +1,8 @@
-import { Op } from 'sequelize';
 import { getAgent } from '../agents/service';
 import { notFound } from '../core/errors';
 import { listByOffset } from '../core/pages';
+import { PRESENT } from '../core/select';
+import type { Where } from '../core/select';
 import { generationsOfTraces, stepsOfTrace } from '../generations/trace-reads';
 import { Trace } from './models';
 import type { Tree } from './present';
@@ -30,11 +31,11 @@ export interface TraceFilters {
 
 /** One page of a project's traces, newest first; filters combine. */
 export function listTraces(projectId: string, { agentId, rootTraceId, hasError }: TraceFilters, page: PageInput) {
-  const where = {
+  const where: Where<Trace> = {
     projectId,
     ...(agentId === undefined ? {} : { agentId }),
     ...(rootTraceId === undefined ? {} : { rootTraceId }),
-    ...(hasError === undefined ? {} : { error: { [hasError ? Op.not : Op.is]: null } }),
+    ...(hasError === undefined ? {} : { error: hasError ? PRESENT : null }),
   };
   return listByOffset(Trace, { where, ...page });
 }

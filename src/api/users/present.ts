@@ -2,6 +2,7 @@ import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { User } from './models';
 import type { UserOut } from './schemas';
+import { isoTime } from '../core/timestamps';
 
 /** An account in the shape of the API. */
 export const presentUser = (row: Attributes<User>): z.output<typeof UserOut> => ({
@@ -10,5 +11,5 @@ export const presentUser = (row: Attributes<User>): z.output<typeof UserOut> => 
   name: row.name,
   email_verified: row.emailVerified,
   roles: row.roles,
-  created_at: row.createdAt.toISOString(),
+  created_at: isoTime(row.createdAt),
 });

@@ -12,6 +12,7 @@ import type { DueDelivery } from './due';
 import { Delivery, WEBHOOKS_MAX } from './models';
 import type { DeliveryStatus } from './models';
 import { entriesMatching } from './patterns';
+import { isoTime } from '../core/timestamps';
 
 const DAY_MS = 86_400_000;
 
@@ -153,7 +154,7 @@ function bodyOf(event: NewEvent, eventId: string, now: Date): string {
     resource_type: event.resourceType,
     resource_id: event.resourceId,
     data: event.data,
-    created_at: now.toISOString(),
+    created_at: isoTime(now),
   };
   return JSON.stringify(envelope);
 }
@@ -214,7 +215,7 @@ export async function listDeliveries({
     string
   >;
   const { rows, nextCursor } = await listByCursor(Delivery, {
-    where: { [Op.and]: [{ projectId, ...given }, retained()] },
+    where: { projectId, ...given, and: [(bind) => `status = 'pending' or created_at > ${bind(retainedSince())}`] },
     limit,
     cursor,
     scope: { route: 'listDeliveries', projectId, ...given },

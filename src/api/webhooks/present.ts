@@ -4,6 +4,7 @@ import type { EventEnvelope } from '../core/events';
 import type { DeliveryAttempt, DeliveryView } from './deliveries';
 import type { Webhook } from './models';
 import type { AttemptPage, DeliveryOut, WebhookOut, WebhookWithSecret } from './schemas';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 export const presentWebhook = (row: Attributes<Webhook>): z.output<typeof WebhookOut> => ({
   id: row.id,
@@ -12,8 +13,8 @@ export const presentWebhook = (row: Attributes<Webhook>): z.output<typeof Webhoo
   events: row.events,
   description: row.description,
   active: row.active,
-  created_at: row.createdAt.toISOString(),
-  updated_at: row.updatedAt.toISOString(),
+  created_at: isoTime(row.createdAt),
+  updated_at: isoTime(row.updatedAt),
 });
 
 /** For the two answers that show the secret: create and rotate. */
@@ -35,17 +36,17 @@ export const presentDelivery = ({ delivery, body }: DeliveryView): z.output<type
   status: delivery.status,
   status_code: delivery.statusCode,
   attempts: delivery.attempts,
-  next_attempt_at: delivery.nextAttemptAt?.toISOString() ?? null,
-  last_attempt_at: delivery.lastAttemptAt?.toISOString() ?? null,
+  next_attempt_at: isoTimeOrNull(delivery.nextAttemptAt),
+  last_attempt_at: isoTimeOrNull(delivery.lastAttemptAt),
   response_body: delivery.responseBody,
-  created_at: delivery.createdAt.toISOString(),
-  updated_at: delivery.updatedAt.toISOString(),
+  created_at: isoTime(delivery.createdAt),
+  updated_at: isoTime(delivery.updatedAt),
 });
 
 export const presentAttempts = (attempts: DeliveryAttempt[]): z.output<typeof AttemptPage> => ({
   data: attempts.map((attempt) => ({
     number: attempt.number,
-    started_at: attempt.started_at.toISOString(),
+    started_at: isoTime(attempt.started_at),
     duration_ms: attempt.duration_ms,
     status_code: attempt.status_code,
     error: attempt.error,
