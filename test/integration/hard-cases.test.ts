@@ -7,8 +7,8 @@ import { eventually } from '../support/eventually';
 import { useWorkspace } from '../support/workspace';
 
 const RESULT_BYTES_MAX = 5_000_000;
-/** More than a worker keeps cached (500). */
-const PAUSED = 1_000;
+/** More than a worker keeps cached (500); `.ci/run` asks for more, and `npm run bench -- paused` measures ten thousand. */
+const PAUSED = Number(process.env.PAUSED_RUNS ?? '600');
 const SETTLED_MS = 90_000;
 const TEST_MS = 120_000;
 
@@ -170,7 +170,7 @@ test(
   TEST_MS,
 );
 
-test('a thousand runs pause, more than a worker keeps cached, take little memory, and each of them still takes its outputs', async () => {
+test('many runs pause, more than a worker keeps cached, take little memory, and each of them still takes its outputs', async () => {
   const person = await buildClientTool(space);
   const agent = await agentThat(
     [{ toolCalls: [{ id: 'ask', name: 'approve_refund', args: { order_id: '1' } }] }, { text: 'Agreed.' }],

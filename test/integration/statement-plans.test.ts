@@ -33,8 +33,8 @@ async function statementsOf(work: () => Promise<void>): Promise<string[]> {
   return [...texts];
 }
 
-/** How a planner that has no figures of any table would look for rows: `read` says which indexes it would read whole. */
-async function readWhole(statements: string[]): Promise<string[]> {
+/** How a planner that has no figures of any table would find the rows of each statement, whatever its values are. */
+async function plansOf(statements: string[]): Promise<{ text: string; nodes: PlanNode[] }[]> {
   const name = `plans_${String(process.pid)}`;
   const admin = new Client({ connectionString: process.env.TEST_DATABASE_ADMIN_URL });
   await admin.connect();
@@ -46,24 +46,28 @@ async function readWhole(statements: string[]): Promise<string[]> {
     await admin.query('select pg_advisory_unlock(42)');
     const client = new Client({ connectionString: address.toString() });
     await client.connect();
-    const found: string[] = [];
+    const plans: { text: string; nodes: PlanNode[] }[] = [];
     for (const text of statements) {
       const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
         `explain (generic_plan, format json) ${text}`,
       );
-      const nodes = nodesOf(rows[0]!['QUERY PLAN'][0].Plan);
-      for (const node of nodes) {
-        if (node['Index Name'] === undefined || node['Index Cond'] !== undefined) continue;
-        found.push(`${node['Index Name']}, filtered by ${node.Filter ?? 'nothing'}: ${text}`);
-      }
+      plans.push({ text, nodes: nodesOf(rows[0]!['QUERY PLAN'][0].Plan) });
     }
     await client.end();
-    return found;
+    return plans;
   } finally {
     await admin.query(`drop database if exists ${name} with (force)`);
     await admin.end();
   }
 }
+
+/** Which indexes are read whole. */
+const readWhole = async (statements: string[]): Promise<string[]> =>
+  (await plansOf(statements)).flatMap(({ text, nodes }) =>
+    nodes
+      .filter((node) => node['Index Name'] !== undefined && node['Index Cond'] === undefined)
+      .map((node) => `${node['Index Name'] ?? ''}, filtered by ${node.Filter ?? 'nothing'}: ${text}`),
+  );
 
 const idOf = ({ body }: { body: { id: string } }): string => body.id;
 
@@ -95,3 +99,16 @@ test('what runs, pauses and is delivered is found by its key, also before the pl
   expect(statements.filter((text) => text.includes('update webhook_deliveries'))).not.toEqual([]);
   expect(await readWhole(statements)).toEqual([]);
 }, 60_000);
+
+test('a page of a project comes in the order of its index, and is not sorted, whatever other index names the project', async () => {
+  const statements = await statementsOf(async () => {
+    expect((await space.api.get(at('/generations?limit=50'))).status).toBe(200);
+  });
+  const pages = statements.filter((text) => text.includes('order by created_at desc'));
+  expect(pages).toHaveLength(1);
+  const [page] = await plansOf(pages);
+  expect(page?.nodes.map((node) => [node['Node Type'], node['Index Name']])).toEqual([
+    ['Limit', undefined],
+    ['Index Scan', 'generations_project_idx'],
+  ]);
+});

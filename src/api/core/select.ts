@@ -1,6 +1,7 @@
 import { DataTypes } from 'sequelize';
 import type { Attributes, Model, ModelStatic } from 'sequelize';
 import { query } from './db';
+import type { Tx } from './db';
 
 /** Puts a value among those of the statement, and answers the place that names it in the text. */
 type Bind = (value: unknown) => string;
@@ -72,9 +73,9 @@ class Select<M extends Model> {
   }
 
   /** The rows, in the order and number that `tail` says. */
-  async rows(tail: Sql): Promise<Attributes<M>[]> {
+  async rows(tail: Sql, tx?: Tx): Promise<Attributes<M>[]> {
     const text = `select ${this.#shape.list} from "${this.model.tableName}"${this.#where()} ${tail(this.#bind)}`;
-    const rows = await query<Record<string, unknown>>(text, this.#binds);
+    const rows = await query<Record<string, unknown>>(text, this.#binds, tx);
     for (const row of rows)
       for (const name of this.#shape.counts) if (row[name] !== null) row[name] = Number(row[name]);
     return rows;

@@ -11,6 +11,7 @@ import * as purgedEvents from './20261122T0910-mark-purged-events';
 import * as people from './20261122T1000-people-and-plans';
 import * as submissions from './20261122T1200-index-submissions';
 import * as dueDeliveries from './20261122T1300-index-due-deliveries';
+import * as projectTotals from './20261122T1500-index-project-totals';
 
 const migrations = [
   { name: '20261121T0900-create-accounts', up: accounts.up, down: accounts.down },
@@ -23,6 +24,7 @@ const migrations = [
   { name: '20261122T1000-people-and-plans', up: people.up, down: people.down },
   { name: '20261122T1200-index-submissions', up: submissions.up, down: submissions.down },
   { name: '20261122T1300-index-due-deliveries', up: dueDeliveries.up, down: dueDeliveries.down },
+  { name: '20261122T1500-index-project-totals', up: projectTotals.up, down: projectTotals.down },
 ];
 
 /** Any number will do as long as nothing else in the database takes it. */

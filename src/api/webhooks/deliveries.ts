@@ -1,5 +1,4 @@
-import { Op } from 'sequelize';
-import type { Attributes, WhereOptions } from 'sequelize';
+import type { Attributes } from 'sequelize';
 import { clock, shifted } from '../core/clock';
 import { config } from '../core/config';
 import { query, queryOne } from '../core/db';
@@ -8,6 +7,8 @@ import { notFound } from '../core/errors';
 import type { EventEnvelope, NewEvent } from '../core/events';
 import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
+import { selectFrom } from '../core/select';
+import type { Sql } from '../core/select';
 import type { DueDelivery } from './due';
 import { Delivery, WEBHOOKS_MAX } from './models';
 import type { DeliveryStatus } from './models';
@@ -162,20 +163,15 @@ function bodyOf(event: NewEvent, eventId: string, now: Date): string {
 /** Settled deliveries that were recorded before this are no longer to be seen, whether their rows are gone or not. */
 export const retainedSince = (): Date => shifted(clock.now(), -config().DELIVERY_RETENTION_DAYS * DAY_MS);
 
-const retained = (): WhereOptions => ({
-  [Op.or]: [{ status: 'pending' }, { createdAt: { [Op.gt]: retainedSince() } }],
-});
+const retained: Sql = (bind) => `status = 'pending' or created_at > ${bind(retainedSince())}`;
 
 /** @throws not_found, for one past its retention too */
 export async function getDelivery(
   { projectId, deliveryId }: { projectId: string; deliveryId: string },
   tx?: Tx,
 ): Promise<DeliveryView> {
-  const delivery = await Delivery.findOne({
-    where: { [Op.and]: [{ id: deliveryId, projectId }, retained()] },
-    ...(tx === undefined ? {} : { transaction: tx }),
-  });
-  if (delivery === null) throw notFound();
+  const [delivery] = await selectFrom(Delivery, { id: deliveryId, projectId, and: [retained] }).rows(() => '', tx);
+  if (delivery === undefined) throw notFound();
   const event = await queryOne<{ body: string }>('select body from events where id = $1', [delivery.eventId], tx);
   if (event === null) throw notFound(); // The event goes with its project, its webhook's deliveries with the webhook.
   return { delivery, body: event.body };
@@ -215,7 +211,7 @@ export async function listDeliveries({
     string
   >;
   const { rows, nextCursor } = await listByCursor(Delivery, {
-    where: { projectId, ...given, and: [(bind) => `status = 'pending' or created_at > ${bind(retainedSince())}`] },
+    where: { projectId, ...given, and: [retained] },
     limit,
     cursor,
     scope: { route: 'listDeliveries', projectId, ...given },
