@@ -1,4 +1,5 @@
 import { clock } from '../core/clock';
+import { deadline } from '../core/deadline';
 import { OutboundError } from '../core/http';
 import type { Outbound, OutboundAnswer } from '../core/http';
 import { AuthError, signed } from './auth';
@@ -82,12 +83,13 @@ async function finalRequest(
   const { url, headers, body } = unsignedRequest(call, credentials);
   const request = { url, headers: plainHeaders(headers), ...(body === undefined ? {} : { body }) };
   if (auth == null) return { request, secrets: [] };
-  const late = AbortSignal.timeout(call.tool.execute.timeout_seconds * 1000);
-  const signal = AbortSignal.any([call.signal, late]);
-  const added = await signed(auth, { ...request, method }, { credentials, signal }).catch((error: unknown) => {
-    if (!late.aborted || call.signal.aborted || !(error instanceof OutboundError)) throw error;
-    throw new OutboundError({ kind: 'timeout', detail: 'no token in time', sent: false });
-  });
+  const { signal, end } = deadline(call.tool.execute.timeout_seconds * 1000, call.signal);
+  const added = await signed(auth, { ...request, method }, { credentials, signal })
+    .catch((error: unknown) => {
+      if (!signal.aborted || call.signal.aborted || !(error instanceof OutboundError)) throw error;
+      throw new OutboundError({ kind: 'timeout', detail: 'no token in time', sent: false });
+    })
+    .finally(end);
   for (const [name, value] of added.headers) headers.set(name.toLowerCase(), [name, value]);
   return { request: { ...request, headers: plainHeaders(headers) }, secrets: added.secrets };
 }

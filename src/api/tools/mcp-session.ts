@@ -1,3 +1,4 @@
+import { deadline } from '../core/deadline';
 import { OutboundError, outboundErrorOf } from '../core/http';
 import type { OutboundFetch } from '../core/http';
 
@@ -58,8 +59,8 @@ type Use<T> = (client: Client, limits: () => { signal: AbortSignal; timeout: num
  */
 export async function withMcpServer<T>(server: McpServer, use: Use<T>): Promise<T> {
   const stopped = new AbortController();
-  const deadline = AbortSignal.timeout(server.timeoutMs);
-  const signal = AbortSignal.any([server.signal, deadline, stopped.signal]);
+  const late = deadline(server.timeoutMs, undefined);
+  const signal = AbortSignal.any([server.signal, late.signal, stopped.signal]);
   const trace: Trace = {
     bytes: 0,
     stop: (reason) => {
@@ -70,7 +71,9 @@ export async function withMcpServer<T>(server: McpServer, use: Use<T>): Promise<
   try {
     return await untilAborted(signal, inSession({ ...server, signal, fetch }, { trace, use }));
   } catch (error) {
-    throw failureOf(error, { trace, server, deadline });
+    throw failureOf(error, { trace, server, late: late.signal });
+  } finally {
+    late.end();
   }
 }
 
@@ -235,7 +238,7 @@ const tooLarge = (): OutboundError =>
 /** The one reason, out of the library's error and what was seen on the wire. */
 function failureOf(
   error: unknown,
-  { trace, server, deadline }: { trace: Trace; server: McpServer; deadline: AbortSignal },
+  { trace, server, late }: { trace: Trace; server: McpServer; late: AbortSignal },
 ): McpFailure {
   if (server.signal.aborted) return new McpFailure('aborted', 'aborted by the caller');
   const refusal = outboundErrorOf(error) ?? trace.refusal;
@@ -243,7 +246,7 @@ function failureOf(
     const address = refusal.address === undefined ? {} : { address: refusal.address };
     return new McpFailure('egress_blocked', refusal.detail, address);
   }
-  if (deadline.aborted) return new McpFailure('timeout', `No answer within ${String(server.timeoutMs / 1000)} seconds`);
+  if (late.aborted) return new McpFailure('timeout', `No answer within ${String(server.timeoutMs / 1000)} seconds`);
   const coded = rpcFailure(error);
   if (coded !== null) return coded;
   if (trace.answer !== undefined) {
