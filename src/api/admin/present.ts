@@ -1,9 +1,9 @@
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { planHistory } from '../plans/service';
 import { presentUser } from '../users/present';
 import type { UserRow } from '../users/service';
 import type { AdminUserOut, PlanHistoryOut } from './schemas';
-import { isoTime } from '../core/timestamps';
 
 /** An account as an operator sees it. */
 export const presentAdminUser = (row: UserRow): z.output<typeof AdminUserOut> => ({

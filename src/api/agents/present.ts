@@ -1,9 +1,9 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { Agent, AgentVersion } from './models';
 import type { StoredBinding } from './bindings';
 import type { AgentConfig, AgentOut, AgentVersionOut, ShownConfig } from './schemas';
-import { isoTime } from '../core/timestamps';
 
 /** Where the credentials of an inline tool are kept is not shown. */
 const presentBinding = (binding: StoredBinding): NonNullable<ShownConfig['tool_bindings']>[number] =>

@@ -1,9 +1,9 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 import type { ApiKey } from './models';
 import type { ApiKeyOut, ApiKeyWithSecret } from './schemas';
 import type { KeyWithSecret } from './service';
-import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 /** A key in the shape of the API, without its secret. */
 export const presentApiKey = (row: Attributes<ApiKey>): z.output<typeof ApiKeyOut> => ({

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { AuthSession } from './schemas';
 import type { IssuedSession } from './service';
-import { isoTime } from '../core/timestamps';
 
 /** A session in the shape of the API. */
 export const presentSession = (session: IssuedSession): z.output<typeof AuthSession> => ({

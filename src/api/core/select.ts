@@ -17,33 +17,39 @@ type Filter = string | number | boolean | null | typeof PRESENT;
 /** Which rows: each named attribute has that value (null = none), and what else is said in SQL. */
 export type Where<M extends Model> = Partial<Record<keyof Attributes<M>, Filter>> & { and?: Sql[] };
 
-interface Column {
+/** An attribute of a model and the column that holds it; a big integer comes as text. */
+export interface StoredAttribute {
   name: string;
+  column: string;
   isCount: boolean;
 }
 
+/** Every attribute of a model. */
+export const attributesOf = (model: ModelStatic<Model>): StoredAttribute[] =>
+  Object.entries(model.getAttributes()).map(([name, { field, type }]) => ({
+    name,
+    column: field ?? name,
+    isCount: type instanceof DataTypes.BIGINT,
+  }));
+
 interface Shape {
-  columns: Map<string, Column>;
+  columns: Map<string, string>;
+  /** Each column under the name of its attribute. */
   list: string;
   counts: string[];
 }
 
 const shapes = new WeakMap<object, Shape>();
 
-/** The columns of a model, each under the name of its attribute. */
 function shapeOf(model: ModelStatic<Model>): Shape {
   let shape = shapes.get(model);
   if (shape === undefined) {
-    const attributes = Object.entries(model.getAttributes());
-    const columns = new Map(
-      attributes.map(([name, { field, type }]) => [
-        name,
-        { name: `"${field ?? name}"`, isCount: type instanceof DataTypes.BIGINT },
-      ]),
-    );
-    const list = [...columns].map(([name, column]) => `${column.name} as "${name}"`).join(', ');
-    const counts = [...columns].filter(([, { isCount }]) => isCount).map(([name]) => name);
-    shape = { columns, list, counts };
+    const attributes = attributesOf(model);
+    shape = {
+      columns: new Map(attributes.map(({ name, column }) => [name, `"${column}"`])),
+      list: attributes.map(({ name, column }) => `"${column}" as "${name}"`).join(', '),
+      counts: attributes.filter(({ isCount }) => isCount).map(({ name }) => name),
+    };
     shapes.set(model, shape);
   }
   return shape;
@@ -95,7 +101,7 @@ class Select<M extends Model> {
   }
 
   #filter(name: string, filter: Filter): void {
-    const column = this.#shape.columns.get(name)?.name;
+    const column = this.#shape.columns.get(name);
     if (column === undefined) throw new Error(`${this.model.name} has no attribute ${name}`);
     if (filter === null) this.#conditions.push(`${column} is null`);
     else if (filter === PRESENT) this.#conditions.push(`${column} is not null`);

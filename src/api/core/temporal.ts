@@ -13,6 +13,7 @@ import type { WorkflowStartOptions } from '@temporalio/client';
 import { ApplicationFailure, SearchAttributeType, defineSearchAttributeKey } from '@temporalio/common';
 import type { SearchAttributePair } from '@temporalio/common';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { clock } from './clock';
 import { config } from './config';
 import { deadline } from './deadline';
 import { ApiError, catalog, unavailable } from './errors';
@@ -135,7 +136,7 @@ const MARGIN_MS = 50;
 
 /** Runs calls to the engine until a moment; one that waits for its next try then is given up. */
 const within = <T>(client: Client, timeoutMs: number, call: () => Promise<T>): Promise<T> =>
-  client.withDeadline(Date.now() + timeoutMs, call);
+  client.withDeadline(clock.ms() + timeoutMs, call);
 
 /** `started` is also the answer for a run that is open already; `closed` = the id was used by a run that has ended. */
 export type StartOutcome = 'started' | 'closed';

@@ -1,11 +1,11 @@
 import type { z } from 'zod';
+import { isoTimeOrNull } from '../core/timestamps';
 import type { GenerationRow } from './models';
 import type { GenerationAccepted, GenerationOut, GenerationResult, TranscriptOut, TranscriptStep } from './schemas';
 import { isSealed } from './sealing';
 import type { ContentSeal } from './sealing';
 import { resolvedInput, responseMessages, textOf } from './turn';
 import type { InputMessage, StoredCall, StoredStep } from './turn';
-import { isoTimeOrNull } from '../core/timestamps';
 
 /** The answer of a run that would be nested too deep. */
 export const DEPTH_GUARD_TEXT = 'Maximum call depth reached';

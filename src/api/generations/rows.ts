@@ -1,8 +1,8 @@
-import { DataTypes } from 'sequelize';
 import type { LanguageModelV3Content } from '@ai-sdk/provider';
 import { query, queryOne } from '../core/db';
 import type { Tx } from '../core/db';
 import { ApiError } from '../core/errors';
+import { attributesOf, selectFrom } from '../core/select';
 import { Generation, isSettled } from './models';
 import type { GenerationError, GenerationRow } from './models';
 import type { PendingCall, GenerationRows, StepRow } from './present';
@@ -139,12 +139,7 @@ export async function toolsOf(generationId: string): Promise<ToolSnapshot[]> {
   return (seal?.open('turn', row?.turn) as Turn | null | undefined)?.tools ?? [];
 }
 
-/** Attributes of a generation by the columns that hold them; big integers come as text. */
-const ATTRIBUTES = Object.entries(Generation.getAttributes()).map(([name, { field, type }]) => ({
-  name,
-  column: field ?? name,
-  isCount: type instanceof DataTypes.BIGINT,
-}));
+const ATTRIBUTES = attributesOf(Generation);
 
 /** The columns of a generation, for statements whose plan must outlive a new column; `of` is the alias with its dot. */
 export const generationColumns = (of = ''): string => ATTRIBUTES.map(({ column }) => of + column).join(', ');
@@ -157,18 +152,16 @@ export function fromColumns(columns: Record<string, unknown>): GenerationRow {
   return attributes as GenerationRow;
 }
 
-const FIND = `select ${generationColumns()} from generations where project_id = $1 and id = $2`;
-
 /** A generation of the project without its turn, or null. */
 export async function findGeneration(projectId: string, id: string): Promise<GenerationRow | null> {
-  const columns = await queryOne<Record<string, unknown>>(FIND, [projectId, id]);
-  return columns === null ? null : fromColumns(columns);
+  const [row] = await selectFrom(Generation, { projectId, id }).rows(() => '');
+  return row ?? null;
 }
 
 /** The same, held until the transaction ends. */
 export async function heldGeneration(projectId: string, id: string, tx: Tx): Promise<GenerationRow | null> {
-  const columns = await queryOne<Record<string, unknown>>(`${FIND} for no key update`, [projectId, id], tx);
-  return columns === null ? null : fromColumns(columns);
+  const [row] = await selectFrom(Generation, { projectId, id }).rows(() => 'for no key update', tx);
+  return row ?? null;
 }
 
 type PendingRow = SealRow & {

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { MemberOut } from './schemas';
 import type { SeenMember } from './service';
-import { isoTime } from '../core/timestamps';
 
 type Status = z.output<typeof MemberOut>['status'];
 

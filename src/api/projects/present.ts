@@ -1,8 +1,8 @@
 import type { z } from 'zod';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 import type { ProjectOut } from './schemas';
 import type { Project } from './models';
 import type { SeenProject } from './seen';
-import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 /** A project in the shape of the API, as the member who asks sees it. */
 export const presentProject = ({ project, role }: SeenProject): z.output<typeof ProjectOut> => ({

@@ -1,10 +1,10 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { AiProvider } from './models';
 import type { PriceRow } from './prices';
 import type { ProviderPriceOut } from './price-schemas';
 import type { AiProviderOut } from './schemas';
-import { isoTime } from '../core/timestamps';
 
 /** A provider as the API shows it; of its key only the secret's id. */
 export const presentAiProvider = (row: Attributes<AiProvider>): z.output<typeof AiProviderOut> => ({

@@ -1,8 +1,8 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { Secret } from './models';
 import type { SecretOut } from './schemas';
-import { isoTime } from '../core/timestamps';
 
 /** A secret as the API shows it: everything but its value. */
 export const presentSecret = (row: Attributes<Secret>): z.output<typeof SecretOut> => ({

@@ -1,9 +1,9 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { OpenInlineTool } from './fields';
 import type { DescribedTool, Execute, InlineTool, Mcp, Pipeline, Tool } from './models';
 import type { ToolOut } from './schemas';
-import { isoTime } from '../core/timestamps';
 
 type Shown = z.output<typeof ToolOut>;
 

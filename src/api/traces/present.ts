@@ -1,10 +1,10 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 import { presentGeneration } from '../generations/present';
 import type { TreeGeneration } from '../generations/trace-reads';
 import type { Trace } from './models';
 import type { TraceNodeBody, TraceOut } from './schemas';
-import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 /** The trace record. */
 export const presentTrace = (row: Attributes<Trace>): z.output<typeof TraceOut> => ({

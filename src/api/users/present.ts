@@ -1,8 +1,8 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
+import { isoTime } from '../core/timestamps';
 import type { User } from './models';
 import type { UserOut } from './schemas';
-import { isoTime } from '../core/timestamps';
 
 /** An account in the shape of the API. */
 export const presentUser = (row: Attributes<User>): z.output<typeof UserOut> => ({

@@ -9,11 +9,11 @@ import { newId } from '../core/ids';
 import { listByCursor } from '../core/pages';
 import { selectFrom } from '../core/select';
 import type { Sql } from '../core/select';
+import { isoTime } from '../core/timestamps';
 import type { DueDelivery } from './due';
 import { Delivery, WEBHOOKS_MAX } from './models';
 import type { DeliveryStatus } from './models';
 import { entriesMatching } from './patterns';
-import { isoTime } from '../core/timestamps';
 
 const DAY_MS = 86_400_000;
 

@@ -1,10 +1,10 @@
 import type { Attributes } from 'sequelize';
 import type { z } from 'zod';
 import type { EventEnvelope } from '../core/events';
+import { isoTime, isoTimeOrNull } from '../core/timestamps';
 import type { DeliveryAttempt, DeliveryView } from './deliveries';
 import type { Webhook } from './models';
 import type { AttemptPage, DeliveryOut, WebhookOut, WebhookWithSecret } from './schemas';
-import { isoTime, isoTimeOrNull } from '../core/timestamps';
 
 export const presentWebhook = (row: Attributes<Webhook>): z.output<typeof WebhookOut> => ({
   id: row.id,
